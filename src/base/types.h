@@ -1,0 +1,62 @@
+// SPDX-License-Identifier: Apache-2.0
+// Names and sizes derived from include/tutti/types.h and dtypes.def.
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <optional>
+#include <string_view>
+
+#include "tutti/types.h"
+
+namespace tutti::core {
+
+/// Bytes of one element; 0 for a value outside the table.
+constexpr std::size_t dtype_bytes(tutti_dtype type) {
+  switch (static_cast<int>(type)) {
+#define X(name, ENUMERATOR, bytes, value) \
+  case value:                             \
+    return bytes;
+#include "tutti/dtypes.def"
+#undef X
+    default: return 0;
+  }
+}
+
+constexpr std::string_view dtype_name(tutti_dtype type) {
+  switch (static_cast<int>(type)) {
+#define X(name, ENUMERATOR, bytes, value) \
+  case value:                             \
+    return #name;
+#include "tutti/dtypes.def"
+#undef X
+    default: return "invalid";
+  }
+}
+
+constexpr std::string_view op_name(tutti_op op) {
+  constexpr std::string_view kNames[] = {"sum", "prod", "max", "min", "avg"};
+  return static_cast<unsigned>(op) < TUTTI_OP_COUNT ? kNames[op] : std::string_view("invalid");
+}
+
+constexpr std::string_view kCollectiveNames[] = {"all_reduce", "all_gather", "reduce_scatter", "broadcast", "barrier",
+                                                 "send",       "recv"};
+static_assert(std::size(kCollectiveNames) == TUTTI_COLLECTIVE_COUNT);
+
+constexpr std::string_view collective_name(tutti_collective what) {
+  return static_cast<unsigned>(what) < TUTTI_COLLECTIVE_COUNT ? kCollectiveNames[what] : std::string_view("invalid");
+}
+
+constexpr std::optional<tutti_collective> find_collective(std::string_view name) {
+  for (int i = 0; i < TUTTI_COLLECTIVE_COUNT; ++i)
+    if (kCollectiveNames[i] == name) return static_cast<tutti_collective>(i);
+  return std::nullopt;
+}
+
+constexpr bool is_reduction(tutti_collective what) { return what == TUTTI_ALL_REDUCE || what == TUTTI_REDUCE_SCATTER; }
+
+constexpr bool is_float(tutti_dtype type) {
+  return type == TUTTI_FLOAT16 || type == TUTTI_FLOAT32 || type == TUTTI_FLOAT64 || type == TUTTI_BFLOAT16;
+}
+
+}  // namespace tutti::core
