@@ -32,8 +32,15 @@ add_compile_options(-Wall -Wextra -Wshadow $<$<COMPILE_LANGUAGE:CXX>:-Wconversio
 if(TUTTI_WERROR)
   add_compile_options(-Werror)
 endif()
-# x86-64-v2 everywhere; wider instructions only behind run-time dispatch (src/reduce).
+if(CMAKE_CXX_COMPILER_ID STREQUAL "GNU")
+  # g++ 12 warns of overlap in "literal" + std::string where there is none (GCC bug 105329).
+  add_compile_options(-Wno-restrict)
+endif()
 add_compile_options(-fno-omit-frame-pointer)
+# x86-64-v2 everywhere; wider instructions only behind run-time dispatch (src/reduce).
+if(CMAKE_SYSTEM_PROCESSOR MATCHES "x86_64|AMD64")
+  add_compile_options(-march=x86-64-v2)
+endif()
 if(TUTTI_SANITIZE)
   add_compile_options(-fsanitize=${TUTTI_SANITIZE} -fno-sanitize-recover=all -g)
   add_link_options(-fsanitize=${TUTTI_SANITIZE})
