@@ -25,6 +25,7 @@ class Lowering {
     plan_.ranks = schedule_.ranks;
     plan_.chunks = schedule_.chunks;
     plan_.scratch_chunks = schedule_.scratch_chunks;
+    TUTTI_TRY(infer_sizes());
     split_lanes();
     index_slots();
     plan_.lanes.resize(lanes_.size());
@@ -80,6 +81,48 @@ class Lowering {
       if (reads_src(step.op) && !in_range(step.src)) return malformed(i, "source chunk out of range");
       if (writes_dst(step.op) && !in_range(step.dst)) return malformed(i, "destination chunk out of range");
       if (writes_dst(step.op) && step.dst.where() == Space::input) return malformed(i, "writes the input");
+    }
+    return {};
+  }
+
+  /// A scratch slot has no size of its own: it holds a piece of some chunk, found by following the data. A piece
+  /// received from a peer's scratch is unknown at first (an open group) and known once it meets a chunk of input or
+  /// output.
+  Status infer_sizes() {
+    std::vector<std::uint32_t> value;  // of a group; kNone: open
+    std::vector<std::uint32_t> group_of(schedule_.scratch_chunks, kNone);
+    std::vector<std::uint32_t> group_of_step(schedule_.steps.size(), kNone);
+    size_of_step_.assign(schedule_.steps.size(), 0);
+    const auto known = [](Slot slot) { return slot.where() == Space::scratch ? kNone : slot.chunk; };
+    const auto fresh = [&value](std::uint32_t chunk) {
+      value.push_back(chunk);
+      return static_cast<std::uint32_t>(value.size() - 1);
+    };
+    for (std::size_t i = 0; i < schedule_.steps.size(); ++i) {
+      const Step& step = schedule_.steps[i];
+      if (step.op == StepOp::wait) continue;
+      std::uint32_t chunk = known(step.dst) != kNone ? known(step.dst) : known(step.src);
+      const bool src_here = reads_src(step.op) && step.src.where() == Space::scratch;
+      const bool dst_here = writes_dst(step.op) && step.dst.where() == Space::scratch;
+      // send and recv name the peer's slot too; the slot of this rank decides where both are known.
+      if (step.op == StepOp::send && known(step.src) != kNone) chunk = known(step.src);
+      std::uint32_t group = kNone;
+      if (src_here) group = group_of[step.src.chunk];
+      if (group == kNone && dst_here && step.op == StepOp::reduce) group = group_of[step.dst.chunk];
+      if (group == kNone) group = fresh(chunk);
+      if (value[group] == kNone) value[group] = chunk;
+      // Both operands of a reduction have one size.
+      if (step.op == StepOp::reduce && dst_here && group_of[step.dst.chunk] != kNone &&
+          value[group_of[step.dst.chunk]] == kNone)
+        value[group_of[step.dst.chunk]] = value[group];
+      if (dst_here) group_of[step.dst.chunk] = group;
+      group_of_step[i] = group;
+    }
+    for (std::size_t i = 0; i < schedule_.steps.size(); ++i) {
+      if (group_of_step[i] == kNone) continue;
+      size_of_step_[i] = value[group_of_step[i]];
+      if (size_of_step_[i] == kNone)
+        return malformed(i, "the size of the scratch chunk is unknown: it never meets a chunk of input or output");
     }
     return {};
   }
@@ -207,6 +250,7 @@ class Lowering {
     action.dst = entry.step.dst;
     action.keep = true;
     action.first_step = entry.index;
+    action.chunk = size_of_step_[entry.index];
     return action;
   }
 
@@ -399,6 +443,7 @@ class Lowering {
   LoweredPlan plan_;
   std::vector<std::vector<LaneStep>> lanes_;
   std::vector<std::vector<std::uint32_t>> action_of_;  // [lane][step in lane] -> action in lane
+  std::vector<std::uint32_t> size_of_step_;
   std::vector<std::uint32_t> lane_of_slot_, last_write_;
   std::vector<bool> shared_slot_, received_;
   std::vector<std::int32_t> borrowed_;  // slot -> rx edge whose message stands for it; -1: in memory

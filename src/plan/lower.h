@@ -37,6 +37,7 @@ struct Action {
   std::uint32_t
       first_operand;  ///< reduce: operands in evaluation order, left to right; dst itself is an operand only if listed
   std::uint32_t operand_count;
+  std::uint32_t chunk;       ///< whose size the moved piece has (a scratch slot has no size of its own)
   std::uint32_t first_step;  ///< index of the schedule step this action starts with, for messages
 };
 
