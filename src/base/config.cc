@@ -196,8 +196,8 @@ Result<Config> Config::from_environment(const Environment& environment) {
 
 Result<Config> Config::from_text_and_environment(std::string_view text, const Environment& environment) {
   Config config;
-  TUTTI_TRY(config.overlay_text(text));
   TUTTI_TRY(config.overlay_environment(environment));
+  TUTTI_TRY(config.overlay_text(text));
   return config;
 }
 
@@ -208,8 +208,10 @@ Status Config::overlay_text(std::string_view text) {
     if (row == nullptr)
       return Status::error(TUTTI_INVALID_ARGUMENT, "unknown configuration key \"" + std::string(key) + "\"")
           .with_remedy(did_you_mean(key, false));
-    if (changed.origin(row->knob) <= Origin::api)
-      TUTTI_TRY(changed.set(*row, value, Origin::api, "configuration key " + std::string(key)));
+    // An operator who set the variable should learn that it does nothing.
+    if (changed.origin(row->knob) == Origin::environment)
+      changed.warnings_.push_back(std::string(row->variable) + " has no effect: the program sets " + std::string(key));
+    TUTTI_TRY(changed.set(*row, value, Origin::api, "configuration key " + std::string(key)));
   }
   *this = std::move(changed);
   return Status::ok();
@@ -218,10 +220,8 @@ Status Config::overlay_text(std::string_view text) {
 Status Config::overlay_environment(const Environment& environment) {
   for (const KnobRow& row : kTable) {
     const std::string shown(row.variable);
+    if (origin(row.knob) == Origin::api) continue;
     if (const std::string* value = find_variable(environment, row.variable)) {
-      if (origin(row.knob) == Origin::api)
-        warnings_.push_back(shown + "=" + (row.kind == KnobKind::secret ? "(set)" : *value) +
-                            " replaces the value that the program gave for " + std::string(row.name));
       TUTTI_TRY(set(row, *value, Origin::environment, shown));
       continue;
     }
@@ -255,9 +255,9 @@ std::string Config::origin_text(Knob knob) const {
   const KnobRow& row = knob_row(knob);
   switch (origin(knob)) {
     case Origin::standard: return "default";
-    case Origin::api: return "api";
     case Origin::alias: return "alias " + std::string(row.alias);
     case Origin::environment: return "environment " + std::string(row.variable);
+    case Origin::api: return "api";
   }
   return "unknown";
 }

@@ -43,8 +43,8 @@ const std::array<KnobRow, kKnobCount>& knob_table();
 const KnobRow& knob_row(Knob knob);
 std::string_view knob_kind_name(KnobKind kind);
 
-/// Who set a value. A later one wins: the operator's environment has the last word over the program.
-enum class Origin : std::uint8_t { standard, api, alias, environment };
+/// Who set a value. A later one wins: the program has the last word, as it may be told by its own options.
+enum class Origin : std::uint8_t { standard, alias, environment, api };
 
 /// The launcher's variables, checked against each other. Some launchers leave the local ones out: -1.
 struct LaunchInfo {
@@ -62,7 +62,7 @@ class Config {
   /// Defaults with the environment (of this process, or the given one) laid over.
   static Result<Config> from_environment();
   static Result<Config> from_environment(const Environment& environment);
-  /// As above with "key=value;key=value" between the two: the configuration text of the C ABI.
+  /// As above with "key=value;key=value", the configuration text of the C ABI, laid over both.
   static Result<Config> from_text_and_environment(std::string_view text, const Environment& environment);
 
   /// Sets knobs by name from "key=value;key=value" (origin api). All or nothing.
@@ -92,7 +92,7 @@ class Config {
   /// The value as text ("128K", "300s", "warn"); secrets come out as "(set)" or "".
   std::string text(Knob knob) const;
   Origin origin(Knob knob) const { return entry(knob).origin; }
-  /// "default", "environment TUTTI_LANES", "alias NCCL_DEBUG", "api".
+  /// "default", "alias NCCL_DEBUG", "environment TUTTI_LANES", "api".
   std::string origin_text(Knob knob) const;
 
   /// The row forced for a collective by the algorithm knob; empty: the selector chooses.
