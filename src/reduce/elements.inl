@@ -1,0 +1,244 @@
+// SPDX-License-Identifier: Apache-2.0
+// How each element type is loaded, widened, narrowed and stored, for 1 lane (plain scalars) and for vectors of 16, 32
+// and 64 bytes. Compiled once per target: everything has internal linkage, so that no AVX code can stand in for a
+// baseline function of the same name; for the same reason no standard library function is used.
+// A new type: one struct here, named like its row in dtypes.def.
+
+#if TUTTI_REDUCE_VECTOR_BYTES > 0
+#include <immintrin.h>
+#endif
+
+#define TUTTI_INLINE [[gnu::always_inline]] static inline
+
+namespace tutti::core {
+namespace {
+
+/// kLanes elements of T: a compiler vector, or T itself for one lane. Arithmetic, comparison and `?:` read alike.
+template <class T, int kLanes>
+struct VectorOf {
+  typedef T type __attribute__((vector_size(kLanes * sizeof(T))));
+};
+template <class T>
+struct VectorOf<T, 1> {
+  using type = T;
+};
+template <class T, int kLanes>
+using Vector = typename VectorOf<T, kLanes>::type;
+
+// User buffers have any alignment: memcpy is the unaligned load and store.
+template <class V>
+TUTTI_INLINE V load_bytes(const char* from) {
+  V value;
+  __builtin_memcpy(&value, from, sizeof value);
+  return value;
+}
+template <class V>
+TUTTI_INLINE void store_bytes(char* to, V value) {
+  __builtin_memcpy(to, &value, sizeof value);
+}
+
+/// A type that is its own accumulator. Integer elements are unsigned in Sum and Prod (they wrap), see kernels.inl.
+template <class T, class BitsOfT, class UnsignedElement, bool kIsFloat>
+struct Plain {
+  using Accumulator = T;
+  using Bits = BitsOfT;  ///< unsigned integer as wide as the accumulator
+  using Unsigned = UnsignedElement;
+  static constexpr bool kFloating = kIsFloat;
+  static constexpr bool kWidened = false;
+  static constexpr std::size_t kBytes = sizeof(T);
+
+  template <int kLanes>
+  TUTTI_INLINE Vector<T, kLanes> load(const char* from) {
+    return load_bytes<Vector<T, kLanes>>(from);
+  }
+  template <int kLanes, bool kFinal>
+  TUTTI_INLINE void store(char* to, Vector<T, kLanes> value) {
+    if constexpr (kIsFloat && kFinal) {
+      const Vector<T, kLanes> canonical = Vector<T, kLanes>{} + __builtin_bit_cast(T, kCanonicalNan);
+      value = value != value ? canonical : value;
+    }
+    store_bytes(to, value);
+  }
+
+ private:
+  static constexpr Bits kCanonicalNan = static_cast<Bits>(sizeof(T) == 8 ? 0x7ff8000000000000u : 0x7fc00000u);
+};
+
+namespace element {
+struct uint8 : Plain<std::uint8_t, std::uint8_t, uint8, false> {};
+struct uint32 : Plain<std::uint32_t, std::uint32_t, uint32, false> {};
+struct uint64 : Plain<std::uint64_t, std::uint64_t, uint64, false> {};
+struct int8 : Plain<std::int8_t, std::uint8_t, uint8, false> {};
+struct int32 : Plain<std::int32_t, std::uint32_t, uint32, false> {};
+struct int64 : Plain<std::int64_t, std::uint64_t, uint64, false> {};
+struct float32 : Plain<float, std::uint32_t, float32, true> {};
+struct float64 : Plain<double, std::uint64_t, float64, true> {};
+}  // namespace element
+
+#if TUTTI_REDUCE_VECTOR_BYTES >= 64
+// g++ 12 warns about the undefined register inside the unmasked forms; with this constant mask the code is the same.
+constexpr __mmask16 kAllLanes = 0xffff;
+#endif
+
+// 16-bit lanes in memory as 32-bit lanes in registers.
+template <int kLanes>
+TUTTI_INLINE Vector<std::uint32_t, kLanes> load_16(const char* from) {
+  using Lanes [[maybe_unused]] = Vector<std::uint32_t, kLanes>;
+  if constexpr (kLanes == 1) {
+    return load_bytes<std::uint16_t>(from);
+#if TUTTI_REDUCE_VECTOR_BYTES >= 16
+  } else if constexpr (kLanes == 4) {
+    return __builtin_bit_cast(Lanes, _mm_cvtepu16_epi32(_mm_cvtsi64_si128(load_bytes<long long>(from))));
+#endif
+#if TUTTI_REDUCE_VECTOR_BYTES >= 32
+  } else if constexpr (kLanes == 8) {
+    return __builtin_bit_cast(Lanes, _mm256_cvtepu16_epi32(load_bytes<__m128i>(from)));
+#endif
+#if TUTTI_REDUCE_VECTOR_BYTES >= 64
+  } else if constexpr (kLanes == 16) {
+    return __builtin_bit_cast(Lanes, _mm512_maskz_cvtepu16_epi32(kAllLanes, load_bytes<__m256i>(from)));
+#endif
+  }
+}
+
+/// Every lane must be below 2^16: the packs saturate.
+template <int kLanes>
+TUTTI_INLINE void store_16(char* to, Vector<std::uint32_t, kLanes> value) {
+  if constexpr (kLanes == 1) {
+    store_bytes(to, static_cast<std::uint16_t>(value));
+#if TUTTI_REDUCE_VECTOR_BYTES >= 16
+  } else if constexpr (kLanes == 4) {
+    const __m128i wide = __builtin_bit_cast(__m128i, value);
+    store_bytes<long long>(to, _mm_cvtsi128_si64(_mm_packus_epi32(wide, wide)));
+#endif
+#if TUTTI_REDUCE_VECTOR_BYTES >= 32
+  } else if constexpr (kLanes == 8) {
+    const __m256i wide = __builtin_bit_cast(__m256i, value);
+    const __m256i packed = _mm256_packus_epi32(wide, wide);  // per 128-bit half: quarters 0 and 2 are the answer
+    store_bytes(to, _mm256_castsi256_si128(_mm256_permute4x64_epi64(packed, 0x08)));
+#endif
+#if TUTTI_REDUCE_VECTOR_BYTES >= 64
+  } else if constexpr (kLanes == 16) {
+    store_bytes(to, _mm512_maskz_cvtepi32_epi16(kAllLanes, __builtin_bit_cast(__m512i, value)));
+#endif
+  }
+}
+
+/// A 16-bit float, accumulated in fp32. Derived::widen and Derived::narrow convert registers.
+template <class Derived>
+struct Widened {
+  using Accumulator = float;
+  using Bits = std::uint32_t;
+  using Unsigned = Derived;
+  static constexpr bool kFloating = true;
+  static constexpr bool kWidened = true;
+  static constexpr std::size_t kBytes = 2;
+};
+
+namespace element {
+
+/// bfloat16 is the upper half of an fp32. Rounded by hand: vcvtneps2bf16 flushes subnormals, and not every target has
+/// it.
+struct bfloat16 : Widened<bfloat16> {
+  template <int kLanes>
+  TUTTI_INLINE Vector<float, kLanes> load(const char* from) {
+    return __builtin_bit_cast(Vector<float, kLanes>, load_16<kLanes>(from) << 16);
+  }
+  template <int kLanes, bool kFinal>
+  TUTTI_INLINE void store(char* to, Vector<float, kLanes> value) {
+    using Lanes = Vector<std::uint32_t, kLanes>;
+    const Lanes bits = __builtin_bit_cast(Lanes, value);
+    // Adding just under half a unit, or half a unit if the kept part is odd, carries exactly when nearest-even goes up,
+    // into infinity too.
+    const Lanes rounded = (bits + 0x7fffu + ((bits >> 16) & 1u)) >> 16;
+    const Lanes nan = (kFinal ? Lanes{} : bits >> 16) | 0x7fc0u;  // the carry could turn a NaN into a number
+    store_16<kLanes>(to, value != value ? nan : rounded);
+  }
+};
+
+/// IEEE binary16: by F16C where the target has it, else by the same rounding in integer arithmetic.
+struct float16 : Widened<float16> {
+  template <int kLanes>
+  TUTTI_INLINE Vector<float, kLanes> load(const char* from) {
+#if TUTTI_REDUCE_VECTOR_BYTES >= 32
+    if constexpr (kLanes == 1) return _cvtsh_ss(load_bytes<std::uint16_t>(from));
+    if constexpr (kLanes == 4) return _mm_cvtph_ps(_mm_cvtsi64_si128(load_bytes<long long>(from)));
+    if constexpr (kLanes == 8) return _mm256_cvtph_ps(load_bytes<__m128i>(from));
+#if TUTTI_REDUCE_VECTOR_BYTES >= 64
+    if constexpr (kLanes == 16) return _mm512_maskz_cvtph_ps(kAllLanes, load_bytes<__m256i>(from));
+#endif
+#else
+    return widen<kLanes>(load_16<kLanes>(from));
+#endif
+  }
+
+  template <int kLanes, bool kFinal>
+  TUTTI_INLINE void store(char* to, Vector<float, kLanes> value) {
+#if TUTTI_REDUCE_VECTOR_BYTES >= 32
+    if constexpr (kFinal) {
+      const Vector<float, kLanes> canonical = Vector<float, kLanes>{} + __builtin_nanf("");
+      value = value != value ? canonical : value;
+    }
+    constexpr int kNearestEven = _MM_FROUND_TO_NEAREST_INT | _MM_FROUND_NO_EXC;
+    if constexpr (kLanes == 1) store_bytes<std::uint16_t>(to, _cvtss_sh(value, kNearestEven));
+    if constexpr (kLanes == 4) store_bytes<long long>(to, _mm_cvtsi128_si64(_mm_cvtps_ph(value, kNearestEven)));
+    if constexpr (kLanes == 8) store_bytes(to, _mm256_cvtps_ph(value, kNearestEven));
+#if TUTTI_REDUCE_VECTOR_BYTES >= 64
+    if constexpr (kLanes == 16) store_bytes(to, _mm512_maskz_cvtps_ph(kAllLanes, value, kNearestEven));
+#endif
+#else
+    store_16<kLanes>(to, narrow<kLanes, kFinal>(value));
+#endif
+  }
+
+ private:
+#if TUTTI_REDUCE_VECTOR_BYTES < 32
+  // Rebiasing the exponent is an addition; infinity and NaN need it twice; subnormals are normalised by the FPU: the
+  // bits are put under the exponent of 2^-14 and the implicit one is subtracted again. No fp32 subnormal is ever
+  // formed.
+  template <int kLanes>
+  TUTTI_INLINE Vector<float, kLanes> widen(Vector<std::uint32_t, kLanes> half) {
+    using Lanes = Vector<std::uint32_t, kLanes>;
+    using Floats = Vector<float, kLanes>;
+    constexpr std::uint32_t kRebias = (127u - 15u) << 23;
+    const Lanes magnitude = (half & 0x7fffu) << 13;
+    const Lanes exponent = half & 0x7c00u;
+    const Lanes infinite = magnitude + 2u * kRebias;
+    const Lanes normal = magnitude + kRebias;
+    const float smallest_normal = 0x1p-14f;
+    const Lanes subnormal = __builtin_bit_cast(
+        Lanes,
+        __builtin_bit_cast(Floats, magnitude + __builtin_bit_cast(std::uint32_t, smallest_normal)) - smallest_normal);
+    const Lanes finite = exponent == 0u ? subnormal : normal;
+    const Lanes result = exponent == 0x7c00u ? infinite : finite;
+    return __builtin_bit_cast(Floats, result | ((half & 0x8000u) << 16));
+  }
+
+  template <int kLanes, bool kFinal>
+  TUTTI_INLINE Vector<std::uint32_t, kLanes> narrow(Vector<float, kLanes> value) {
+    using Lanes = Vector<std::uint32_t, kLanes>;
+    using Signed = Vector<std::int32_t, kLanes>;  // SSE compares signed lanes; magnitudes fit
+    constexpr std::uint32_t kRebias = (127u - 15u) << 23;
+    const Lanes bits = __builtin_bit_cast(Lanes, value);
+    const Lanes magnitude = bits & 0x7fffffffu;
+    const Signed compared = __builtin_bit_cast(Signed, magnitude);
+    const Lanes sign = (bits >> 16) & 0x8000u;
+    // Normal results round as in bfloat16; 65520 and above carry into infinity.
+    const Lanes normal = (magnitude - kRebias + 0xfffu + ((magnitude >> 13) & 1u)) >> 13;
+    // Below 2^-14: adding 0.5, whose last place is 2^-24, lets the FPU round to the unit of binary16 subnormals.
+    const Lanes subnormal = __builtin_bit_cast(Lanes, __builtin_bit_cast(Vector<float, kLanes>, magnitude) + 0.5f) -
+                            __builtin_bit_cast(std::uint32_t, 0.5f);
+    const Lanes infinity = Lanes{} + 0x7c00u;
+    const Lanes below_infinity = compared < 0x38800000 ? subnormal : normal;  // 2^-14
+    const Lanes number = compared >= 0x47800000 ? infinity : below_infinity;  // 65536
+    const Lanes nan = (kFinal ? Lanes{} : (magnitude >> 13) & 0x3ffu) | 0x7e00u;
+    const Lanes nan_sign = kFinal ? Lanes{} : sign;
+    return value != value ? nan | nan_sign : number | sign;
+  }
+#endif
+};
+
+}  // namespace element
+
+}  // namespace
+}  // namespace tutti::core

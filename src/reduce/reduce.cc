@@ -1,0 +1,76 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "src/reduce/reduce.h"
+
+#include "src/reduce/kernel_table.h"
+
+#if defined(__x86_64__)
+#include <cpuid.h>
+#endif
+
+namespace tutti::core {
+
+namespace {
+
+#if defined(__x86_64__)
+// Not every compiler's __builtin_cpu_supports knows "f16c". The AVX2 check beside it covers the operating system's
+// part.
+bool cpu_has_f16c() {
+  unsigned eax = 0, ebx = 0, ecx = 0, edx = 0;
+  return __get_cpuid(1, &eax, &ebx, &ecx, &edx) != 0 && (ecx & bit_F16C) != 0;
+}
+
+SimdTarget detect_best_target() {
+  __builtin_cpu_init();
+  if (!__builtin_cpu_supports("sse4.2")) return SimdTarget::scalar;
+  if (!__builtin_cpu_supports("avx2") || !cpu_has_f16c()) return SimdTarget::sse4;
+  const bool has_avx512 = __builtin_cpu_supports("avx512f") && __builtin_cpu_supports("avx512bw") &&
+                          __builtin_cpu_supports("avx512dq") && __builtin_cpu_supports("avx512vl");
+  return has_avx512 ? SimdTarget::avx512 : SimdTarget::avx2;
+}
+#else
+SimdTarget detect_best_target() { return SimdTarget::scalar; }
+#endif
+
+const KernelTable* find_table(SimdTarget target) {
+  if (target > best_simd_target()) return nullptr;  // targets are ordered: each includes those before it
+  switch (target) {
+    case SimdTarget::scalar: return &kScalarKernels;
+#if defined(__x86_64__)
+    case SimdTarget::sse4: return &kSse4Kernels;
+    case SimdTarget::avx2: return &kAvx2Kernels;
+    case SimdTarget::avx512: return &kAvx512Kernels;
+#else
+    default: break;
+#endif
+  }
+  return nullptr;
+}
+
+}  // namespace
+
+SimdTarget best_simd_target() {
+  static const SimdTarget best = detect_best_target();
+  return best;
+}
+
+const char* simd_target_name(SimdTarget target) {
+  switch (target) {
+    case SimdTarget::scalar: return "scalar";
+    case SimdTarget::sse4: return "sse4";
+    case SimdTarget::avx2: return "avx2";
+    case SimdTarget::avx512: return "avx512";
+  }
+  return "invalid";
+}
+
+ReduceKernel find_reduce_kernel(tutti_dtype type, tutti_op op) {
+  return find_reduce_kernel(type, op, best_simd_target());
+}
+
+ReduceKernel find_reduce_kernel(tutti_dtype type, tutti_op op, SimdTarget target) {
+  if (static_cast<unsigned>(type) >= TUTTI_DTYPE_COUNT || static_cast<unsigned>(op) >= TUTTI_OP_COUNT) return nullptr;
+  const KernelTable* table = find_table(target);
+  return table == nullptr ? nullptr : table->kernels[type][op];
+}
+
+}  // namespace tutti::core

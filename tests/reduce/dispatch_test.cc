@@ -1,0 +1,39 @@
+// SPDX-License-Identifier: Apache-2.0
+#include <gtest/gtest.h>
+
+#include "tests/reduce/reduce_testing.h"
+
+namespace tutti::core {
+namespace {
+
+TEST(ReduceDispatch, every_type_and_operator_has_a_kernel_on_every_target_up_to_the_best) {
+  for (SimdTarget target : kAllTargets)
+    for (int type = 0; type < TUTTI_DTYPE_COUNT; ++type)
+      for (int op = 0; op < TUTTI_OP_COUNT; ++op) {
+        const ReduceKernel kernel =
+            find_reduce_kernel(static_cast<tutti_dtype>(type), static_cast<tutti_op>(op), target);
+        EXPECT_EQ(kernel != nullptr, target <= best_simd_target()) << simd_target_name(target);
+      }
+}
+
+TEST(ReduceDispatch, default_kernel_is_that_of_the_best_target) {
+  for (int type = 0; type < TUTTI_DTYPE_COUNT; ++type)
+    for (int op = 0; op < TUTTI_OP_COUNT; ++op)
+      EXPECT_EQ(find_reduce_kernel(static_cast<tutti_dtype>(type), static_cast<tutti_op>(op)),
+                find_reduce_kernel(static_cast<tutti_dtype>(type), static_cast<tutti_op>(op), best_simd_target()));
+}
+
+TEST(ReduceDispatch, unknown_type_or_operator_has_no_kernel) {
+  EXPECT_EQ(find_reduce_kernel(static_cast<tutti_dtype>(TUTTI_DTYPE_COUNT), TUTTI_SUM), nullptr);
+  EXPECT_EQ(find_reduce_kernel(TUTTI_FLOAT32, static_cast<tutti_op>(TUTTI_OP_COUNT)), nullptr);
+}
+
+TEST(ReduceDispatch, targets_have_names) {
+  EXPECT_STREQ(simd_target_name(SimdTarget::scalar), "scalar");
+  EXPECT_STREQ(simd_target_name(SimdTarget::sse4), "sse4");
+  EXPECT_STREQ(simd_target_name(SimdTarget::avx2), "avx2");
+  EXPECT_STREQ(simd_target_name(SimdTarget::avx512), "avx512");
+}
+
+}  // namespace
+}  // namespace tutti::core
