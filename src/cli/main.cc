@@ -7,6 +7,7 @@
 #include "src/base/text.h"
 #include "src/cli/command.h"
 #include "src/cli/config.h"
+#include "src/cli/run.h"
 #include "src/cli/version.h"
 
 namespace tutti::core {
@@ -14,6 +15,7 @@ namespace {
 
 // In the order of `tutti --help`.
 constexpr RegisterCommand kCommands[] = {
+    register_run,
     register_config,
     register_version,
 };
@@ -31,6 +33,9 @@ bool is_known_command(const CLI::App& program, const std::string& name) {
 }
 
 int run(int argc, char** argv) {
+  // `run` reads its own words: those behind the program's name belong to that program, whatever they look like.
+  if (argc > 1 && std::string_view(argv[1]) == "run") return run_command({argv + 2, argv + argc});
+
   CLI::App program("Collective communication on this machine: launch, inspect, explain.", "tutti");
   program.require_subcommand(0, 1);
   program.set_version_flag("--version", [] { return version_line(); });
