@@ -112,9 +112,11 @@ class Lowering {
       if (group == kNone) group = fresh(chunk);
       if (value[group] == kNone) value[group] = chunk;
       // Both operands of a reduction have one size.
-      if (step.op == StepOp::reduce && dst_here && group_of[step.dst.chunk] != kNone &&
-          value[group_of[step.dst.chunk]] == kNone)
-        value[group_of[step.dst.chunk]] = value[group];
+      if (step.op == StepOp::reduce && dst_here && group_of[step.dst.chunk] != kNone) {
+        std::uint32_t& other = value[group_of[step.dst.chunk]];
+        if (value[group] == kNone) value[group] = other;
+        if (other == kNone) other = value[group];
+      }
       if (dst_here) group_of[step.dst.chunk] = group;
       group_of_step[i] = group;
     }

@@ -1,0 +1,67 @@
+// SPDX-License-Identifier: Apache-2.0
+// The control page of one member of a communicator: the small piece of its process's shared memory that local peers
+// read to find its outboxes, to diagnose it, and write to stop it.
+#pragma once
+
+#include <atomic>
+#include <cstddef>
+#include <cstdint>
+
+#include "src/base/types.h"
+
+namespace tutti::core {
+
+/// Counters of different writers never share a line; adjacent-line prefetchers make that 128 bytes.
+constexpr std::size_t kLineStride = 128;
+
+/// What a rank called, readable by every local peer: the text of a mismatch is made from two of these. Written by its
+/// rank, `sequence` last; readers copy and check that it did not change.
+struct alignas(64) Descriptor {
+  std::atomic<std::uint64_t> sequence;  ///< operation number + 1; 0: empty
+  std::atomic<std::uint64_t> fingerprint;
+  std::atomic<std::uint64_t> count;
+  std::atomic<std::uint64_t> call;  ///< packed: what | type << 8 | op << 16 | (root + 1) << 32
+  std::atomic<std::uint64_t> tag;
+};
+constexpr std::size_t kDescriptors = 64;
+
+constexpr std::uint64_t pack_call(tutti_collective what, tutti_dtype type, tutti_op op, int root) {
+  return static_cast<std::uint64_t>(what) | static_cast<std::uint64_t>(type) << 8 |
+         static_cast<std::uint64_t>(op) << 16 | static_cast<std::uint64_t>(static_cast<std::uint32_t>(root + 1)) << 32;
+}
+
+/// Why a communicator ended, as one word: first writer wins on rank 0's page, then everyone gets a copy. The text lies
+/// on the author's page.
+constexpr std::uint64_t pack_verdict(tutti_code code, int culprit, int author) {
+  return static_cast<std::uint64_t>(code) |
+         static_cast<std::uint64_t>(static_cast<std::uint32_t>(culprit + 1) & 0xffffffu) << 8 |
+         static_cast<std::uint64_t>(static_cast<std::uint32_t>(author + 1) & 0xffffffu) << 32;
+}
+constexpr tutti_code verdict_code(std::uint64_t word) { return static_cast<tutti_code>(word & 0xff); }
+constexpr int verdict_culprit(std::uint64_t word) { return static_cast<int>((word >> 8) & 0xffffff) - 1; }
+constexpr int verdict_author(std::uint64_t word) { return static_cast<int>((word >> 32) & 0xffffff) - 1; }
+
+struct ControlPage {
+  // Written by the owner, read by peers in diagnosis only.
+  alignas(kLineStride) std::atomic<std::uint64_t> operation;  ///< number of the collective it entered last + 1
+  std::atomic<std::uint64_t> completed;                       ///< collectives it finished
+  std::atomic<std::uint64_t> waiting;                         ///< rank + 1 it waits for | step << 32; 0: does not wait
+  std::atomic<std::uint64_t> member_id;
+  std::atomic<std::uint32_t> left;  ///< 1: destroyed its communicator in an orderly way
+  // Written by any peer, once.
+  alignas(kLineStride) std::atomic<std::uint64_t> verdict;
+  // Sleeping: the owner sets `sleeping` and waits on `doorbell`; whoever stores something for it looks and rings.
+  alignas(kLineStride) std::atomic<std::uint32_t> sleeping;
+  std::atomic<std::uint32_t> doorbell;
+  // The owner's own error text, valid once verdict words name it as author.
+  alignas(kLineStride) char text[1024];
+  alignas(kLineStride) Descriptor descriptors[kDescriptors];
+  /// Followed by `ranks` words: offset in this process's arena of the pair box for messages to that rank; 0: none yet.
+  alignas(kLineStride) std::atomic<std::uint64_t> outbox[1];
+
+  static std::size_t bytes_for(int ranks) {
+    return sizeof(ControlPage) + sizeof(std::uint64_t) * static_cast<std::size_t>(ranks);
+  }
+};
+
+}  // namespace tutti::core

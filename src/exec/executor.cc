@@ -1,0 +1,305 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "src/exec/executor.h"
+
+#include <algorithm>
+#include <cstring>
+#include <string>
+
+namespace tutti::core {
+
+namespace {
+
+/// Bytes handled at a time where two passes over data should meet in the first-level cache (half of 32 KiB, the
+/// smallest L1d of current x86 and arm64 server cores, for two streams).
+constexpr std::size_t kBlock = 8192;
+
+}  // namespace
+
+std::vector<std::uint64_t> even_chunks(std::uint64_t count, std::uint32_t element, std::uint32_t chunks) {
+  const std::uint64_t bytes = count * element;
+  std::vector<std::uint64_t> begin(chunks + std::size_t{1});
+  for (std::uint32_t c = 0; c < chunks; ++c) {
+    // 128 bits: c * bytes overflows 64 for large messages.
+    const auto exact = static_cast<std::uint64_t>(static_cast<unsigned __int128>(c) * bytes / chunks);
+    begin[c] = std::min(bytes, (exact + 63) / 64 * 64);
+  }
+  begin[chunks] = bytes;
+  return begin;
+}
+
+std::vector<std::uint64_t> block_chunks(std::uint64_t count, std::uint32_t element, std::uint32_t chunks) {
+  std::vector<std::uint64_t> begin(chunks + std::size_t{1});
+  for (std::uint32_t c = 0; c <= chunks; ++c) begin[c] = c * count * element;
+  return begin;
+}
+
+void CpuExecution::start(const LoweredPlan& plan, const Bindings& bindings) {
+  plan_ = &plan;
+  bindings_ = bindings;
+  cursor_count_ = 0;
+  for (std::uint32_t stream = 0; stream < bindings.streams && stream < bindings.slices; ++stream)
+    for (std::size_t lane = 0; lane < plan.lanes.size(); ++lane) {
+      Cursor& cursor = cursors_[cursor_count_++];
+      cursor = {};
+      cursor.slice = stream;
+      cursor.stream = static_cast<std::uint16_t>(stream);
+      cursor.lane = static_cast<std::uint16_t>(lane);
+    }
+  unfinished_ = cursor_count_;
+  seen_.assign((static_cast<std::size_t>(plan.ranks) + 63) / 64, 0);
+  moved_ = false;
+  waiting_on_ = mismatching_peer_ = last_peer_ = -1;
+  status_ = {};
+}
+
+Progress CpuExecution::advance(ChannelSet& channels) {
+  moved_ = false;
+  for (;;) {
+    bool progressed = false;
+    for (std::uint32_t i = 0; i < cursor_count_; ++i) {
+      if (cursors_[i].finished) continue;
+      progressed |= run(cursors_[i], channels);
+      if (!status_.is_ok()) return Progress::failed;
+    }
+    moved_ |= progressed;
+    if (unfinished_ == 0) return Progress::done;
+    if (!progressed) return Progress::again;
+    if (cursor_count_ == 1) return Progress::again;  // one cursor has gone as far as it can
+  }
+}
+
+/// Runs one cursor until it blocks or ends; true if it moved.
+bool CpuExecution::run(Cursor& cursor, ChannelSet& channels) {
+  const auto& actions = plan_->lanes[cursor.lane];
+  bool moved = false;
+  for (;;) {
+    while (cursor.action < actions.size()) {
+      const Move move = perform(actions[cursor.action], cursor, channels);
+      if (move != Move::done) return moved;
+      ++cursor.action;
+      cursor.ready = 0;
+      moved = true;
+    }
+    if (!next_slice(cursor)) return moved;
+    moved = true;
+    if (cursor.finished) return true;
+  }
+}
+
+/// The lanes of a stream go to its next slice together, since they share scratch.
+bool CpuExecution::next_slice(Cursor& cursor) {
+  for (std::uint32_t i = 0; i < cursor_count_; ++i) {
+    const Cursor& other = cursors_[i];
+    if (other.stream == cursor.stream && other.slice == cursor.slice && !other.finished &&
+        other.action < plan_->lanes[other.lane].size())
+      return false;
+  }
+  cursor.slice += bindings_.streams;
+  cursor.action = 0;
+  if (cursor.slice >= bindings_.slices) {
+    cursor.finished = true;
+    --unfinished_;
+  }
+  return true;
+}
+
+CpuExecution::Move CpuExecution::perform(const Action& action, Cursor& cursor, ChannelSet& channels) {
+  switch (action.kind) {
+    case ActionKind::send: return perform_send(action, cursor, channels);
+    case ActionKind::receive: return perform_receive(action, cursor, channels);
+    case ActionKind::reduce: return perform_reduce(action, cursor, channels);
+    case ActionKind::copy: perform_copy(action, cursor); return Move::done;
+    case ActionKind::wait: return perform_wait(action, cursor);
+  }
+  return Move::done;
+}
+
+CpuExecution::Move CpuExecution::fail(Status status) {
+  status_ = std::move(status);
+  return Move::failed;
+}
+
+CpuExecution::Move CpuExecution::wait_for(const Cursor&, const Action& action, int peer, bool message) {
+  waiting_on_ = peer;
+  waiting_step_ = action.first_step;
+  waiting_for_message_ = message;
+  return Move::blocked;
+}
+
+std::size_t CpuExecution::piece(std::uint32_t chunk, std::uint32_t slice) const {
+  const std::uint64_t length = bindings_.begin[chunk + 1] - bindings_.begin[chunk];
+  const std::uint64_t offset = bindings_.slice * slice;
+  return offset >= length ? 0 : static_cast<std::size_t>(std::min(length - offset, bindings_.slice));
+}
+
+std::byte* CpuExecution::address(Slot slot, const Cursor& cursor) const {
+  switch (slot.where()) {
+    case Space::input:
+      return const_cast<std::byte*>(bindings_.input) +
+             (bindings_.begin[slot.chunk] - bindings_.input_shift + bindings_.slice * cursor.slice);
+    case Space::output:
+      return bindings_.output + (bindings_.begin[slot.chunk] - bindings_.output_shift + bindings_.slice * cursor.slice);
+    case Space::scratch: break;
+  }
+  return bindings_.scratch + (std::size_t{cursor.stream} * plan_->scratch_chunks + slot.chunk) * bindings_.slice;
+}
+
+std::byte* CpuExecution::room(std::int32_t edge, const Cursor& cursor, std::size_t bytes, ChannelSet& channels,
+                              Move& move) {
+  const int peer = plan_->tx[static_cast<std::size_t>(edge)].peer;
+  SendChannel* channel = channels.send(peer, physical_lane(cursor));
+  if (!channel) {
+    move = fail(channels.status());
+    return nullptr;
+  }
+  std::byte* place = channel->reserve(bytes, bindings_.fifo_bytes);
+  if (!place) {
+    if (!channel->failure().is_ok()) {
+      move = fail(channel->failure());
+    } else {
+      move = wait_for(cursor, plan_->lanes[cursor.lane][cursor.action], peer, false);
+    }
+  }
+  return place;
+}
+
+const std::byte* CpuExecution::arrived(std::int32_t edge, const Cursor& cursor, std::size_t bytes, ChannelSet& channels,
+                                       Move& move) {
+  const int peer = plan_->rx[static_cast<std::size_t>(edge)].peer;
+  ReceiveChannel* channel = channels.receive(peer, physical_lane(cursor));
+  if (!channel || !channel->ready(bindings_.epoch_bits)) {
+    move = channel || channels.status().is_ok() ? wait_for(cursor, plan_->lanes[cursor.lane][cursor.action], peer, true)
+                                                : fail(channels.status());
+    return nullptr;
+  }
+  if (channel->fingerprint() != bindings_.fingerprint) {
+    mismatching_peer_ = peer;
+    move = fail(Status::error(TUTTI_MISMATCH, "rank " + std::to_string(peer) + " called another operation", peer));
+    return nullptr;
+  }
+  auto& word = seen_[static_cast<std::size_t>(peer) / 64];
+  const std::uint64_t bit = std::uint64_t{1} << (peer % 64);
+  if (!(word & bit)) {
+    word |= bit;
+    last_peer_ = peer;
+  }
+  const std::byte* data = channel->data(bytes);
+  if (!data)
+    move =
+        fail(Status::error(TUTTI_INTERNAL, "rank " + std::to_string(peer) + " sent a message of another length", peer));
+  return data;
+}
+
+CpuExecution::Move CpuExecution::perform_send(const Action& action, const Cursor& cursor, ChannelSet& channels) {
+  const std::size_t bytes = piece(action.chunk, cursor.slice);
+  Move move = Move::done;
+  std::byte* place = room(action.edge, cursor, bytes, channels, move);
+  if (!place) return move;
+  scaled_copy(place, address(action.src, cursor), bytes, action.scale, false);
+  channels.send(plan_->tx[static_cast<std::size_t>(action.edge)].peer, physical_lane(cursor))
+      ->commit(bytes, bindings_.fingerprint, bindings_.epoch_bits);
+  return Move::done;
+}
+
+CpuExecution::Move CpuExecution::perform_receive(const Action& action, const Cursor& cursor, ChannelSet& channels) {
+  const std::size_t bytes = piece(action.chunk, cursor.slice);
+  Move move = Move::done;
+  const std::byte* data = arrived(action.edge, cursor, bytes, channels, move);
+  if (!data) return move;
+  std::byte* place = nullptr;
+  if (action.forward >= 0 && !(place = room(action.forward, cursor, bytes, channels, move))) return move;
+  std::byte* destination = address(action.dst, cursor);
+  if (!place) {
+    if (bytes) std::memcpy(destination, data, bytes);
+  } else if (!action.keep) {
+    if (bytes) std::memcpy(place, data, bytes);
+  } else {
+    // The second copy of a block reads it from the first-level cache.
+    for (std::size_t at = 0; at < bytes; at += kBlock) {
+      const std::size_t n = std::min(kBlock, bytes - at);
+      std::memcpy(destination + at, data + at, n);
+      std::memcpy(place + at, destination + at, n);
+    }
+  }
+  channels.receive(plan_->rx[static_cast<std::size_t>(action.edge)].peer, physical_lane(cursor))->release(bytes);
+  if (place)
+    channels.send(plan_->tx[static_cast<std::size_t>(action.forward)].peer, physical_lane(cursor))
+        ->commit(bytes, bindings_.fingerprint, bindings_.epoch_bits);
+  return Move::done;
+}
+
+CpuExecution::Move CpuExecution::perform_reduce(const Action& action, Cursor& cursor, ChannelSet& channels) {
+  const std::size_t bytes = piece(action.chunk, cursor.slice);
+  const Operand* operands = plan_->operands.data() + action.first_operand;
+  Move move = Move::done;
+  // Messages are awaited in operand order; those known to be there are not looked at again.
+  for (; cursor.ready < action.operand_count; ++cursor.ready)
+    if (operands[cursor.ready].edge >= 0 && !arrived(operands[cursor.ready].edge, cursor, bytes, channels, move))
+      return move;
+  std::byte* place = nullptr;
+  if (action.forward >= 0 && !(place = room(action.forward, cursor, bytes, channels, move))) return move;
+
+  int raw = -1;
+  sources_.resize(action.operand_count);  // keeps its capacity: no allocation in steady state
+  for (std::uint32_t k = 0; k < action.operand_count; ++k) {
+    const Operand& operand = operands[k];
+    if (operand.edge >= 0) {
+      sources_[k] =
+          channels.receive(plan_->rx[static_cast<std::size_t>(operand.edge)].peer, physical_lane(cursor))->data(bytes);
+    } else {
+      sources_[k] = address(operand.slot, cursor);
+      if (action.scale && operand.slot.where() == Space::input) raw = static_cast<int>(k);
+    }
+  }
+  const bool through = place && !action.keep;
+  std::byte* destination = through ? place : address(action.dst, cursor);
+  ReduceArgs args{destination, sources_.data(), static_cast<int>(action.operand_count), 0,
+                  raw,         bindings_.scale, action.final ? bindings_.divisor : 0,   action.final};
+  const std::size_t block = place && !through ? kBlock : bytes;
+  for (std::size_t at = 0; at < bytes; at += block) {
+    const std::size_t n = std::min(block, bytes - at);
+    args.count = n / bindings_.element;
+    args.destination = destination + at;
+    bindings_.kernel(args);
+    if (place && !through) std::memcpy(place + at, destination + at, n);
+    for (const void*& source : sources_) source = static_cast<const std::byte*>(source) + n;
+  }
+  for (std::uint32_t k = 0; k < action.operand_count; ++k)
+    if (operands[k].edge >= 0)
+      channels.receive(plan_->rx[static_cast<std::size_t>(operands[k].edge)].peer, physical_lane(cursor))
+          ->release(bytes);
+  if (place)
+    channels.send(plan_->tx[static_cast<std::size_t>(action.forward)].peer, physical_lane(cursor))
+        ->commit(bytes, bindings_.fingerprint, bindings_.epoch_bits);
+  return Move::done;
+}
+
+void CpuExecution::perform_copy(const Action& action, const Cursor& cursor) {
+  const std::size_t bytes = piece(action.chunk, cursor.slice);
+  scaled_copy(address(action.dst, cursor), address(action.src, cursor), bytes, action.scale, action.final);
+}
+
+/// Copies, applying first and final touch where they change anything.
+void CpuExecution::scaled_copy(std::byte* destination, const std::byte* source, std::size_t bytes, bool scale,
+                               bool final) const {
+  if (bytes == 0) return;
+  const bool multiply = scale && bindings_.scale != 1.0;
+  if (!bindings_.kernel || (!multiply && !final)) {
+    if (destination != source) std::memcpy(destination, source, bytes);
+    return;
+  }
+  const void* const sources[] = {source};
+  bindings_.kernel({destination, sources, 1, bytes / bindings_.element, multiply ? 0 : -1, bindings_.scale,
+                    final ? bindings_.divisor : 0, final});
+}
+
+CpuExecution::Move CpuExecution::perform_wait(const Action& action, const Cursor& cursor) {
+  for (std::uint32_t i = 0; i < cursor_count_; ++i) {
+    const Cursor& other = cursors_[i];
+    if (other.stream != cursor.stream || other.lane != action.src.chunk) continue;
+    if (other.finished || other.slice > cursor.slice || other.action > action.dst.chunk) return Move::done;
+  }
+  return wait_for(cursor, action, plan_->rank, true);
+}
+
+}  // namespace tutti::core

@@ -1,0 +1,112 @@
+// SPDX-License-Identifier: Apache-2.0
+// The CPU executor: runs a lowered plan over mailboxes as a resumable state machine. It never blocks: whoever drives
+// calls advance() until it says done.
+#pragma once
+
+#include <array>
+#include <cstdint>
+#include <vector>
+
+#include "src/exec/channels.h"
+#include "src/plan/lower.h"
+#include "src/reduce/reduce.h"
+
+namespace tutti::core {
+
+/// What ties a plan to one call. Everything is fixed before the operation starts and equal on all ranks but for
+/// pointers.
+struct Bindings {
+  const std::byte* input = nullptr;
+  std::byte* output = nullptr;
+  std::byte* scratch = nullptr;          ///< streams x scratch_chunks x slice bytes
+  const std::uint64_t* begin = nullptr;  ///< chunks + 1 byte offsets: chunk c is [begin[c], begin[c + 1])
+  std::uint64_t input_shift = 0;         ///< bytes of the collective's input before `input` (all_gather: begin[rank])
+  std::uint64_t output_shift = 0;        ///< the same for the output (reduce_scatter: begin[rank])
+  std::uint64_t slice = 0;               ///< bytes of a chunk moved per pass; multiple of 64
+  std::uint32_t slices = 1;              ///< passes
+  std::uint32_t streams = 1;             ///< passes in flight; streams x plan lanes <= kMaxLanes
+  std::uint32_t element = 1;             ///< bytes
+  ReduceKernel kernel = nullptr;         ///< reducing collectives
+  double scale = 1.0;                    ///< first touch (float averages)
+  std::uint64_t divisor = 0;             ///< final touch (integer averages)
+  std::uint64_t fingerprint = 0;
+  std::uint64_t epoch_bits = 0;  ///< epoch << 48
+  std::size_t fifo_bytes = 0;    ///< >= 4 slices
+};
+
+/// Byte offsets of the chunks of `count` elements: chunk c starts at min(n, floor(c*n/chunks) rounded up to 64 bytes).
+std::vector<std::uint64_t> even_chunks(std::uint64_t count, std::uint32_t element, std::uint32_t chunks);
+/// Offsets of `chunks` equal blocks of `count` elements.
+std::vector<std::uint64_t> block_chunks(std::uint64_t count, std::uint32_t element, std::uint32_t chunks);
+
+enum class Progress : std::uint8_t { done, again, failed };
+
+class CpuExecution {
+ public:
+  /// `plan` and what `bindings` points to must outlive the execution.
+  void start(const LoweredPlan& plan, const Bindings& bindings);
+  /// Does all that can be done now. failed: status().
+  Progress advance(ChannelSet& channels);
+
+  bool moved() const { return moved_; }  ///< the last advance did something
+  const Status& status() const { return status_; }
+  /// Rank that the operation waits for (-1: none) and the schedule step where.
+  int waiting_on() const { return waiting_on_; }
+  std::uint32_t waiting_step() const { return waiting_step_; }
+  /// True if it waits for that peer's message; false: for its credit.
+  bool waiting_for_message() const { return waiting_for_message_; }
+  /// The peer whose message carried another fingerprint (status is mismatch).
+  int mismatching_peer() const { return mismatching_peer_; }
+  /// Peer whose first message came last; -1: none yet.
+  int last_peer() const { return last_peer_; }
+
+ private:
+  struct Cursor {
+    std::uint32_t slice = 0;
+    std::uint32_t action = 0;
+    std::uint32_t ready = 0;  // operands of the current reduction known to be there
+    std::uint16_t stream = 0;
+    std::uint16_t lane = 0;
+    bool finished = false;
+  };
+  enum class Move : std::uint8_t { done, blocked, failed };
+
+  bool run(Cursor& cursor, ChannelSet& channels);
+  Move perform(const Action& action, Cursor& cursor, ChannelSet& channels);
+  Move perform_send(const Action& action, const Cursor& cursor, ChannelSet& channels);
+  Move perform_receive(const Action& action, const Cursor& cursor, ChannelSet& channels);
+  Move perform_reduce(const Action& action, Cursor& cursor, ChannelSet& channels);
+  void perform_copy(const Action& action, const Cursor& cursor);
+  Move perform_wait(const Action& action, const Cursor& cursor);
+  bool next_slice(Cursor& cursor);
+
+  /// The next message of an edge, or null with the reason in `move`.
+  const std::byte* arrived(std::int32_t edge, const Cursor& cursor, std::size_t bytes, ChannelSet& channels,
+                           Move& move);
+  std::byte* room(std::int32_t edge, const Cursor& cursor, std::size_t bytes, ChannelSet& channels, Move& move);
+  Move wait_for(const Cursor& cursor, const Action& action, int peer, bool message);
+  Move fail(Status status);
+  int physical_lane(const Cursor& cursor) const {
+    return cursor.lane * static_cast<int>(bindings_.streams) + cursor.stream;
+  }
+  std::size_t piece(std::uint32_t chunk, std::uint32_t slice) const;
+  std::byte* address(Slot slot, const Cursor& cursor) const;
+  void scaled_copy(std::byte* destination, const std::byte* source, std::size_t bytes, bool scale, bool final) const;
+
+  const LoweredPlan* plan_ = nullptr;
+  Bindings bindings_;
+  std::array<Cursor, kMaxLanes> cursors_;
+  std::uint32_t cursor_count_ = 0;
+  std::uint32_t unfinished_ = 0;
+  std::vector<const void*> sources_;  // of the reduction at hand
+  std::vector<std::uint64_t> seen_;   // peers whose first message has come, one bit each
+  bool moved_ = false;
+  bool waiting_for_message_ = true;
+  int waiting_on_ = -1;
+  std::uint32_t waiting_step_ = 0;
+  int mismatching_peer_ = -1;
+  int last_peer_ = -1;
+  Status status_;
+};
+
+}  // namespace tutti::core

@@ -1,0 +1,44 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "src/exec/mailbox.h"
+
+#include <linux/futex.h>
+#include <sys/syscall.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <climits>
+
+namespace tutti::core {
+
+std::byte* SendChannel::reserve_outside(std::size_t bytes, std::size_t fifo_bytes) {
+  // Messages start on lines of their own, so that a reader of one never takes a line the writer of the next is filling.
+  const std::uint64_t rounded = (bytes + kLineStride - 1) / kLineStride * kLineStride;
+  if (bytes <= kSmallMessage) {
+    std::int64_t at = small_.place(rounded);
+    if (at < 0 && refresh()) at = small_.place(rounded);
+    return at < 0 ? nullptr : shared_->small + at;
+  }
+  if (!fifo_block_.pointer || fifo_.size() < rounded) {
+    if (!idle()) return nullptr;  // a larger FIFO replaces the old one once nobody reads it
+    if (fifo_block_.pointer) endpoint_.release(fifo_block_);
+    fifo_block_ = {};
+    auto block = endpoint_.allocate(std::max<std::size_t>(fifo_bytes, rounded));
+    if (!block.is_ok()) {
+      failure_ = block.status();
+      return nullptr;
+    }
+    fifo_block_ = *block;
+    fifo_ = RingSpace(fifo_block_.bytes);
+    ends_.fill({small_.head(), 0});
+  }
+  std::int64_t at = fifo_.place(rounded);
+  if (at < 0 && refresh()) at = fifo_.place(rounded);
+  return at < 0 ? nullptr : fifo_block_.pointer + at;
+}
+
+void SendChannel::ring(ControlPage& page) {
+  page.doorbell.fetch_add(1, std::memory_order_release);
+  syscall(SYS_futex, &page.doorbell, FUTEX_WAKE, INT_MAX, nullptr, nullptr, 0);
+}
+
+}  // namespace tutti::core
