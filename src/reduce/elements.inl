@@ -25,6 +25,13 @@ struct VectorOf<T, 1> {
 template <class T, int kLanes>
 using Vector = typename VectorOf<T, kLanes>::type;
 
+/// Registers of a 16-bit type whose elements are widened where they lie: the even ones of memory in one vector, the odd
+/// ones in the other, which spares the shuffles of unpacking and packing. Accumulators in memory keep that order.
+template <class V>
+struct Pair {
+  V even, odd;
+};
+
 // User buffers have any alignment: memcpy is the unaligned load and store.
 template <class V>
 TUTTI_INLINE V load_bytes(const char* from) {
@@ -45,6 +52,7 @@ struct Plain {
   using Unsigned = UnsignedElement;
   static constexpr bool kFloating = kIsFloat;
   static constexpr bool kWidened = false;
+  static constexpr bool kPaired = false;
   static constexpr std::size_t kBytes = sizeof(T);
 
   template <int kLanes>
@@ -83,55 +91,40 @@ constexpr __mmask16 kAllLanes = 0xffff;
 // 16-bit lanes in memory as 32-bit lanes in registers.
 template <int kLanes>
 TUTTI_INLINE Vector<std::uint32_t, kLanes> load_16(const char* from) {
-  using Lanes [[maybe_unused]] = Vector<std::uint32_t, kLanes>;
   if constexpr (kLanes == 1) {
     return load_bytes<std::uint16_t>(from);
 #if TUTTI_REDUCE_VECTOR_BYTES >= 16
-  } else if constexpr (kLanes == 4) {
-    return __builtin_bit_cast(Lanes, _mm_cvtepu16_epi32(_mm_cvtsi64_si128(load_bytes<long long>(from))));
-#endif
-#if TUTTI_REDUCE_VECTOR_BYTES >= 32
-  } else if constexpr (kLanes == 8) {
-    return __builtin_bit_cast(Lanes, _mm256_cvtepu16_epi32(load_bytes<__m128i>(from)));
-#endif
-#if TUTTI_REDUCE_VECTOR_BYTES >= 64
-  } else if constexpr (kLanes == 16) {
-    return __builtin_bit_cast(Lanes, _mm512_maskz_cvtepu16_epi32(kAllLanes, load_bytes<__m256i>(from)));
+  } else {
+    static_assert(kLanes == 4);
+    return __builtin_bit_cast(Vector<std::uint32_t, 4>,
+                              _mm_cvtepu16_epi32(_mm_cvtsi64_si128(load_bytes<long long>(from))));
 #endif
   }
 }
 
-/// Every lane must be below 2^16: the packs saturate.
+/// Every lane must be below 2^16: the pack saturates.
 template <int kLanes>
 TUTTI_INLINE void store_16(char* to, Vector<std::uint32_t, kLanes> value) {
   if constexpr (kLanes == 1) {
     store_bytes(to, static_cast<std::uint16_t>(value));
 #if TUTTI_REDUCE_VECTOR_BYTES >= 16
-  } else if constexpr (kLanes == 4) {
+  } else {
+    static_assert(kLanes == 4);
     const __m128i wide = __builtin_bit_cast(__m128i, value);
     store_bytes<long long>(to, _mm_cvtsi128_si64(_mm_packus_epi32(wide, wide)));
-#endif
-#if TUTTI_REDUCE_VECTOR_BYTES >= 32
-  } else if constexpr (kLanes == 8) {
-    const __m256i wide = __builtin_bit_cast(__m256i, value);
-    const __m256i packed = _mm256_packus_epi32(wide, wide);  // per 128-bit half: quarters 0 and 2 are the answer
-    store_bytes(to, _mm256_castsi256_si128(_mm256_permute4x64_epi64(packed, 0x08)));
-#endif
-#if TUTTI_REDUCE_VECTOR_BYTES >= 64
-  } else if constexpr (kLanes == 16) {
-    store_bytes(to, _mm512_maskz_cvtepi32_epi16(kAllLanes, __builtin_bit_cast(__m512i, value)));
 #endif
   }
 }
 
-/// A 16-bit float, accumulated in fp32. Derived::widen and Derived::narrow convert registers.
-template <class Derived>
+/// A 16-bit float, accumulated in fp32.
+template <class Derived, bool kInPairs>
 struct Widened {
   using Accumulator = float;
   using Bits = std::uint32_t;
   using Unsigned = Derived;
   static constexpr bool kFloating = true;
   static constexpr bool kWidened = true;
+  static constexpr bool kPaired = kInPairs;  ///< vectors come as Pair, see there
   static constexpr std::size_t kBytes = 2;
 };
 
@@ -139,25 +132,41 @@ namespace element {
 
 /// bfloat16 is the upper half of an fp32. Rounded by hand: vcvtneps2bf16 flushes subnormals, and not every target has
 /// it.
-struct bfloat16 : Widened<bfloat16> {
+struct bfloat16 : Widened<bfloat16, true> {
   template <int kLanes>
-  TUTTI_INLINE Vector<float, kLanes> load(const char* from) {
-    return __builtin_bit_cast(Vector<float, kLanes>, load_16<kLanes>(from) << 16);
+  TUTTI_INLINE auto load(const char* from) {
+    using Floats = Vector<float, kLanes>;
+    if constexpr (kLanes == 1) {
+      return __builtin_bit_cast(float, load_16<1>(from) << 16);
+    } else {
+      const auto both = load_bytes<Vector<std::uint32_t, kLanes>>(from);
+      return Pair<Floats>{__builtin_bit_cast(Floats, both << 16), __builtin_bit_cast(Floats, both & 0xffff0000u)};
+    }
   }
+  template <int kLanes, bool kFinal, class Register>
+  TUTTI_INLINE void store(char* to, Register value) {
+    if constexpr (kLanes == 1)
+      store_16<1>(to, round<1, kFinal>(value) >> 16);
+    else
+      store_bytes(to, round<kLanes, kFinal>(value.even) >> 16 | (round<kLanes, kFinal>(value.odd) & 0xffff0000u));
+  }
+
+ private:
+  /// The result in the upper halves; the lower ones are left over.
   template <int kLanes, bool kFinal>
-  TUTTI_INLINE void store(char* to, Vector<float, kLanes> value) {
+  TUTTI_INLINE Vector<std::uint32_t, kLanes> round(Vector<float, kLanes> value) {
     using Lanes = Vector<std::uint32_t, kLanes>;
     const Lanes bits = __builtin_bit_cast(Lanes, value);
     // Adding just under half a unit, or half a unit if the kept part is odd, carries exactly when nearest-even goes up,
-    // into infinity too.
-    const Lanes rounded = (bits + 0x7fffu + ((bits >> 16) & 1u)) >> 16;
-    const Lanes nan = (kFinal ? Lanes{} : bits >> 16) | 0x7fc0u;  // the carry could turn a NaN into a number
-    store_16<kLanes>(to, value != value ? nan : rounded);
+    // into infinity too. The carry could turn a NaN into a number.
+    const Lanes rounded = bits + 0x7fffu + ((bits >> 16) & 1u);
+    const Lanes nan = (kFinal ? Lanes{} : bits) | 0x7fc00000u;
+    return value != value ? nan : rounded;
   }
 };
 
 /// IEEE binary16: by F16C where the target has it, else by the same rounding in integer arithmetic.
-struct float16 : Widened<float16> {
+struct float16 : Widened<float16, false> {
   template <int kLanes>
   TUTTI_INLINE Vector<float, kLanes> load(const char* from) {
 #if TUTTI_REDUCE_VECTOR_BYTES >= 32

@@ -35,8 +35,23 @@ struct Prod {
     return static_cast<V>(a * b);
   }
 };
-// IEEE 754-2019 minimum: where neither is smaller, OR of the bits. Equal numbers are then themselves, -0 beats +0,
-// and a NaN stays a NaN whatever it is combined with.
+/// The smaller of two floats as x86 has it: the second where neither is smaller (a NaN among them, zeros of any sign).
+template <class V>
+TUTTI_INLINE V smaller_or_second(V a, V b) {
+  return a < b ? a : b;
+}
+#if TUTTI_REDUCE_VECTOR_BYTES >= 64
+// Only here g++ 12 does not find the instruction by itself.
+TUTTI_INLINE Vector<float, 16> smaller_or_second(Vector<float, 16> a, Vector<float, 16> b) {
+  return _mm512_maskz_min_ps(kAllLanes, a, b);
+}
+TUTTI_INLINE Vector<double, 8> smaller_or_second(Vector<double, 8> a, Vector<double, 8> b) {
+  return _mm512_maskz_min_pd(kAllLanes & 0xff, a, b);
+}
+#endif
+
+// IEEE 754-2019 minimum: both orders of the above, OR of their bits. They differ for zeros, where OR lets -0 win, and
+// with a NaN, which no OR can turn into a number.
 struct Min {
   template <class E>
   using Arithmetic = E;
@@ -45,28 +60,22 @@ struct Min {
     if constexpr (!kFloating) {
       return a < b ? a : b;
     } else {
-      const V both = __builtin_bit_cast(V, __builtin_bit_cast(BitsV, a) | __builtin_bit_cast(BitsV, b));
-      const V not_less = b < a ? b : both;
-      return a < b ? a : not_less;
+      const BitsV one = __builtin_bit_cast(BitsV, smaller_or_second(a, b));
+      const BitsV other = __builtin_bit_cast(BitsV, smaller_or_second(b, a));
+      return __builtin_bit_cast(V, one | other);
     }
   }
 };
-// IEEE 754-2019 maximum: AND of the bits for equal numbers (+0 beats -0), OR keeps NaN.
+// IEEE 754-2019 maximum is -minimum(-a, -b).
 struct Max {
   template <class E>
   using Arithmetic = E;
   template <class V, class BitsV, bool kFloating>
   TUTTI_INLINE V apply(V a, V b) {
-    if constexpr (!kFloating) {
+    if constexpr (!kFloating)
       return a < b ? b : a;
-    } else {
-      const BitsV a_bits = __builtin_bit_cast(BitsV, a), b_bits = __builtin_bit_cast(BitsV, b);
-      const V equal = __builtin_bit_cast(V, a_bits & b_bits);
-      const V unordered = __builtin_bit_cast(V, a_bits | b_bits);
-      const V same = a == b ? equal : unordered;
-      const V not_greater = a < b ? b : same;
-      return b < a ? a : not_greater;
-    }
+    else
+      return -Min::apply<V, BitsV, true>(-a, -b);
   }
 };
 
@@ -87,34 +96,74 @@ struct Sweep {
   std::size_t count;
 };
 
+/// Elements in one register of E.
+template <class E, int kLanes>
+constexpr int kRegisterElements = E::kPaired&& kLanes > 1 ? 2 * kLanes : kLanes;
+
+template <class E, class Op, int kLanes, class Register>
+TUTTI_INLINE Register combine(Register a, Register b) {
+  using V = Vector<typename E::Accumulator, kLanes>;
+  using BitsV = Vector<typename E::Bits, kLanes>;
+  if constexpr (kRegisterElements<E, kLanes> != kLanes)
+    return {Op::template apply<V, BitsV, E::kFloating>(a.even, b.even),
+            Op::template apply<V, BitsV, E::kFloating>(a.odd, b.odd)};
+  else
+    return Op::template apply<V, BitsV, E::kFloating>(a, b);
+}
+
+template <class E, bool kScaled, int kLanes>
+TUTTI_INLINE auto load_operand(const char* from, typename E::Accumulator factor) {
+  auto value = E::template load<kLanes>(from);
+  if constexpr (kScaled && kRegisterElements<E, kLanes> != kLanes)
+    return decltype(value){value.even * factor, value.odd * factor};
+  else if constexpr (kScaled)
+    return value * factor;
+  else
+    return value;
+}
+
+// Pairs member by member: g++ copies a whole struct through general registers, which stalls the next vector load.
+template <class V>
+TUTTI_INLINE void load_accumulators(const char* from, V& value) {
+  value = load_bytes<V>(from);
+}
+template <class V>
+TUTTI_INLINE void load_accumulators(const char* from, Pair<V>& value) {
+  value.even = load_bytes<V>(from);
+  value.odd = load_bytes<V>(from + sizeof(V));
+}
+template <class V>
+TUTTI_INLINE void store_accumulators(char* to, V value) {
+  store_bytes(to, value);
+}
+template <class V>
+TUTTI_INLINE void store_accumulators(char* to, Pair<V> value) {
+  store_bytes(to, value.even);
+  store_bytes(to + sizeof(V), value.odd);
+}
+
 template <class E, class Op, Shape kShape, int kLanes>
 TUTTI_INLINE std::size_t sweep_lanes(const Sweep<E>& sweep, std::size_t begin) {
   using Accumulator = typename E::Accumulator;
-  using V = Vector<Accumulator, kLanes>;
-  using BitsV = Vector<typename E::Bits, kLanes>;
-  constexpr std::size_t kFirstBytes = kShape.from_accumulators ? sizeof(Accumulator) : E::kBytes;
-  constexpr std::size_t kOutBytes = kShape.to_accumulators ? sizeof(Accumulator) : E::kBytes;
-  const char* inputs[kShape.inputs];
-  for (int k = 0; k < kShape.inputs; ++k) inputs[k] = sweep.inputs[k];
+  using Register = decltype(E::template load<kLanes>(nullptr));
+  constexpr std::size_t kStep = kRegisterElements<E, kLanes>;
+  // A copy, because the stores below may alias `sweep` for all that the compiler knows.
+  const Sweep<E> local = sweep;
   std::size_t i = begin;
-  for (; i + kLanes <= sweep.count; i += kLanes) {
-    V value;
+  for (; i + kStep <= local.count; i += kStep) {
+    Register value;
     if constexpr (kShape.from_accumulators)
-      value = load_bytes<V>(inputs[0] + i * kFirstBytes);
+      load_accumulators(local.inputs[0] + i * sizeof(Accumulator), value);
     else
-      value = E::template load<kLanes>(inputs[0] + i * kFirstBytes);
-    if constexpr (kShape.scaled && !kShape.from_accumulators) value = value * sweep.factors[0];
+      value = load_operand<E, kShape.scaled, kLanes>(local.inputs[0] + i * E::kBytes, local.factors[0]);
 #pragma GCC unroll 4
-    for (int k = 1; k < kShape.inputs; ++k) {
-      V operand = E::template load<kLanes>(inputs[k] + i * E::kBytes);
-      if constexpr (kShape.scaled) operand = operand * sweep.factors[k];
-      value = Op::template apply<V, BitsV, E::kFloating>(value, operand);
-    }
-    char* to = sweep.destination + i * kOutBytes;
+    for (int k = 1; k < kShape.inputs; ++k)
+      value = combine<E, Op, kLanes>(
+          value, load_operand<E, kShape.scaled, kLanes>(local.inputs[k] + i * E::kBytes, local.factors[k]));
     if constexpr (kShape.to_accumulators)
-      store_bytes(to, value);
+      store_accumulators(local.destination + i * sizeof(Accumulator), value);
     else
-      E::template store<kLanes, kShape.final>(to, value);
+      E::template store<kLanes, kShape.final>(local.destination + i * E::kBytes, value);
   }
   return i;
 }
@@ -179,21 +228,37 @@ void reduce_range(const ReduceArgs& args, std::size_t begin, std::size_t count, 
   }
 }
 
-/// Integer average: divides `count` elements in place, truncating towards zero, by magnitude: no overflow for any
-/// divisor.
+/// Division by an invariant as multiplication: Granlund and Montgomery, PLDI 1994, figure 4.1, for 64 bits.
+struct Divider {
+  std::uint64_t multiplier;
+  int shift;
+};
+
+Divider make_divider(std::uint64_t divisor) {  // >= 2
+  const int log2_rounded_up = 64 - __builtin_clzll(divisor - 1);
+  using Wide = unsigned __int128;
+  const Wide excess = (Wide{1} << log2_rounded_up) - divisor;
+  return {static_cast<std::uint64_t>((excess << 64) / divisor) + 1, log2_rounded_up - 1};
+}
+
+TUTTI_INLINE std::uint64_t quotient(const Divider& divider, std::uint64_t dividend) {
+  const auto high = static_cast<std::uint64_t>((static_cast<unsigned __int128>(divider.multiplier) * dividend) >> 64);
+  return (high + ((dividend - high) >> 1)) >> divider.shift;
+}
+
+/// Integer average: divides in place, truncating towards zero, by magnitude: no overflow for any divisor.
 template <class E>
-void divide(char* elements, std::size_t count, std::uint64_t divisor) {
+void divide(char* elements, std::size_t count, Divider divider) {
   using T = typename E::Accumulator;
   using Magnitude = typename E::Bits;
-  const Magnitude small = static_cast<Magnitude>(divisor);
   for (std::size_t i = 0; i < count; ++i) {
     char* const at = elements + i * sizeof(T);
     const T value = load_bytes<T>(at);
-    const Magnitude bits = static_cast<Magnitude>(value);
-    const bool negative = value < 0;
-    const Magnitude magnitude = negative ? static_cast<Magnitude>(0u - bits) : bits;
-    const Magnitude quotient = small == divisor ? static_cast<Magnitude>(magnitude / small) : Magnitude{0};
-    store_bytes(at, negative ? static_cast<Magnitude>(0u - quotient) : quotient);
+    const auto sign = static_cast<Magnitude>(value < 0 ? ~Magnitude{0} : Magnitude{0});
+    const auto bits = static_cast<Magnitude>(value);
+    const auto magnitude = static_cast<Magnitude>((bits ^ sign) - sign);
+    const auto result = static_cast<Magnitude>(quotient(divider, magnitude));
+    store_bytes(at, static_cast<Magnitude>((result ^ sign) - sign));
   }
 }
 
@@ -209,13 +274,14 @@ void reduce(const ReduceArgs& args) {
     return;
   }
   if (args.source_count <= kMaxInputs && !divides) return reduce_range<Arithmetic, Op>(args, 0, args.count, nullptr);
+  const Divider divider = divides ? make_divider(args.divisor) : Divider{};
   alignas(64) char accumulators[kBlockBytes];
   constexpr std::size_t kBlock = kBlockBytes / sizeof(typename E::Accumulator);
   for (std::size_t begin = 0; begin < args.count; begin += kBlock) {
     const std::size_t count = args.count - begin < kBlock ? args.count - begin : kBlock;
     reduce_range<Arithmetic, Op>(args, begin, count, accumulators);
     if constexpr (!E::kFloating)
-      if (divides) divide<E>(static_cast<char*>(args.destination) + begin * E::kBytes, count, args.divisor);
+      if (divides) divide<E>(static_cast<char*>(args.destination) + begin * E::kBytes, count, divider);
   }
 }
 
