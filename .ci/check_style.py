@@ -18,7 +18,8 @@ LIBRARY = ("src/base/", "src/plan/", "src/reduce/", "src/exec/", "src/comm/", "s
 RULES = [
     # (pattern, folders it applies to, files exempt, message)
     (re.compile(r"\b(secure_)?getenv\s*\(|\benviron\b"), ("src/", "transports/", "algorithms/", "topology/"),
-     {"src/base/config.cc"}, "the environment is read in src/base/config.cc only"),
+     # The launcher hands the environment on whole; what it reads, it reads through src/base/config.h.
+     {"src/base/config.cc", "src/cli/run_environment.cc", "src/cli/run_processes.cc"}, "the environment is read in src/base/config.cc only"),
     (re.compile(r"\bstdout\b|std::cout|\b(std::)?(printf|puts)\s*\("), LIBRARY, set(),
      "the library never writes to stdout"),
     (re.compile(r"\bgoto\b"), ("",), set(), "no goto"),
