@@ -49,6 +49,8 @@ struct Algorithm {
 std::span<const Algorithm> algorithms();
 /// Null if there is none. The error text for users comes from `unknown_algorithm`.
 const Algorithm* find_algorithm(tutti_collective what, std::string_view name);
+/// invalid_argument; its remedy lists the names that `what` has.
+Status unknown_algorithm(tutti_collective what, std::string_view name);
 /// True if `row` may run over `ranks` ranks (power of two, bounds).
 bool admits(const Algorithm& row, int ranks);
 

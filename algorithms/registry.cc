@@ -1,0 +1,76 @@
+// SPDX-License-Identifier: Apache-2.0
+// Every algorithm there is. A new one is a file beside this one, a row here, and a test in tests/algorithms.
+#include <bit>
+#include <string>
+
+#include "algorithms/rows.h"
+#include "src/base/types.h"
+
+namespace tutti::core {
+
+namespace {
+
+constexpr std::string_view kRingSource = "Patarasuk & Yuan, JPDC 69(2), 2009";
+constexpr std::string_view kDirectSource = "Chan et al., CCPE 19(13), 2007: direct exchange";
+
+// Send before recv on both sides of a pair: with rendezvous (credits 0) such rows would stand still.
+constexpr Needs kExchange{.credits = 1, .power_of_two = false, .max_ranks = 0, .forwards = false};
+constexpr Needs kExchangeForwarding{.credits = 1, .power_of_two = false, .max_ranks = 0, .forwards = true};
+constexpr Needs kOneWay{.credits = 0, .power_of_two = false, .max_ranks = 0, .forwards = false};
+constexpr Needs kOneWayForwarding{.credits = 0, .power_of_two = false, .max_ranks = 0, .forwards = true};
+
+// clang-format off
+constexpr Algorithm kRows[] = {
+    {"ring", TUTTI_ALL_REDUCE, kExchangeForwarding, build_ring_all_reduce, cost_ring_all_reduce,
+     "2(p-1)", "2(p-1)/p n", kRingSource},
+    {"recursive_doubling", TUTTI_ALL_REDUCE, kExchangeForwarding, build_recursive_doubling_all_reduce, cost_recursive_doubling_all_reduce,
+     "floor(log2 p), +1 or 2 unless p = 2^k", "floor(log2 p) n, +n unless p = 2^k", "Thakur et al., IJHPCA 19(1), 2005"},
+    {"one_shot", TUTTI_ALL_REDUCE, kExchange, build_one_shot_all_reduce, cost_one_shot_all_reduce,
+     "1", "(p-1) n", kDirectSource},
+    {"two_shot", TUTTI_ALL_REDUCE, kExchange, build_two_shot_all_reduce, cost_two_shot_all_reduce,
+     "2", "2(p-1)/p n", kDirectSource},
+    {"ring", TUTTI_ALL_GATHER, kExchangeForwarding, build_ring_all_gather, cost_ring_all_gather,
+     "p-1", "(p-1)/p n", kRingSource},
+    {"one_shot", TUTTI_ALL_GATHER, kExchange, build_one_shot_all_gather, cost_one_shot_all_gather,
+     "1", "(p-1)/p n", kDirectSource},
+    {"ring", TUTTI_REDUCE_SCATTER, kExchangeForwarding, build_ring_reduce_scatter, cost_ring_reduce_scatter,
+     "p-1", "(p-1)/p n", kRingSource},
+    {"one_shot", TUTTI_REDUCE_SCATTER, kExchange, build_one_shot_reduce_scatter, cost_one_shot_reduce_scatter,
+     "1", "(p-1)/p n", kDirectSource},
+    {"chain", TUTTI_BROADCAST, kOneWayForwarding, build_chain_broadcast, cost_chain_broadcast,
+     "p-1", "n", "Pjesivac-Grbovic et al., Cluster Computing 10(2), 2007"},
+    {"one_shot", TUTTI_BROADCAST, kOneWay, build_one_shot_broadcast, cost_one_shot_broadcast,
+     "1", "(p-1) n", kDirectSource},
+    {"dissemination", TUTTI_BARRIER, kExchangeForwarding, build_dissemination_barrier, cost_dissemination_barrier,
+     "ceil(log2 p)", "0", "Hensgen, Finkel & Manber, IJPP 17(1), 1988"},
+};
+// clang-format on
+
+}  // namespace
+
+std::span<const Algorithm> algorithms() { return kRows; }
+
+const Algorithm* find_algorithm(tutti_collective what, std::string_view name) {
+  for (const Algorithm& row : kRows)
+    if (row.what == what && row.name == name) return &row;
+  return nullptr;
+}
+
+bool admits(const Algorithm& row, int ranks) {
+  if (ranks < 1) return false;
+  if (row.needs.max_ranks > 0 && ranks > row.needs.max_ranks) return false;
+  return !row.needs.power_of_two || std::has_single_bit(static_cast<unsigned>(ranks));
+}
+
+Status unknown_algorithm(tutti_collective what, std::string_view name) {
+  std::string names;
+  for (const Algorithm& row : kRows)
+    if (row.what == what) names += (names.empty() ? "" : ", ") + std::string(row.name);
+  const std::string collective(collective_name(what));
+  if (names.empty()) return Status::error(TUTTI_INVALID_ARGUMENT, "collective '" + collective + "' has no algorithms");
+  return Status::error(TUTTI_INVALID_ARGUMENT,
+                       "collective '" + collective + "' has no algorithm '" + std::string(name) + "'")
+      .with_remedy("there are: " + names);
+}
+
+}  // namespace tutti::core
