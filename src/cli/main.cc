@@ -8,6 +8,7 @@
 #include "src/cli/command.h"
 #include "src/cli/config.h"
 #include "src/cli/run.h"
+#include "src/cli/topo.h"
 #include "src/cli/version.h"
 
 namespace tutti::core {
@@ -16,6 +17,7 @@ namespace {
 // In the order of `tutti --help`.
 constexpr RegisterCommand kCommands[] = {
     register_run,
+    register_topo,
     register_config,
     register_version,
 };

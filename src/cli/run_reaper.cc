@@ -21,6 +21,7 @@
 #include "src/base/text.h"
 #include "src/cli/run_environment.h"
 #include "src/cli/run_output.h"
+#include "src/facts/reader.h"
 
 namespace tutti::core {
 
@@ -59,14 +60,7 @@ bool is_same_file(int a, int b) {
 
 /// "rank 3", "ranks 0-2,5".
 std::string ranks_text(const std::vector<int>& ranks) {
-  std::string text;
-  for (std::size_t begin = 0, end = 0; begin < ranks.size(); begin = end) {
-    for (end = begin + 1; end < ranks.size() && ranks[end] == ranks[end - 1] + 1;) ++end;
-    if (!text.empty()) text += ",";
-    text += std::to_string(ranks[begin]);
-    if (end - begin > 1) text += "-" + std::to_string(ranks[end - 1]);
-  }
-  return (ranks.size() == 1 ? "rank " : "ranks ") + text;
+  return (ranks.size() == 1 ? "rank " : "ranks ") + number_list_text(ranks);
 }
 
 /// 128 + signal, or the exit code.
