@@ -1,0 +1,91 @@
+// SPDX-License-Identifier: Apache-2.0
+// main of every benchmark program: options, launcher, threads.
+#include <unistd.h>
+
+#include <cstdio>
+#include <cstdlib>
+#include <thread>
+
+#include "perf/common/launch.h"
+#include "perf/common/worker.h"
+
+namespace {
+
+using namespace tutti::perf;
+
+constexpr int kBadArguments = 255;
+
+/// Ranks that take part in one measurement: those of this process's group.
+int ranks_of_group(const Process& process) {
+  const Environment& environment = process.environment;
+  const auto own = group_of(environment.split, environment.process);
+  int processes = 0;
+  for (int other = 0; other < environment.processes; ++other)
+    if (group_of(environment.split, other) == own) ++processes;
+  return processes * process.local_ranks();
+}
+
+ExitCode prepare_id(Process& process) {
+  const bool launched = process.environment.launched;
+  const tutti_code code =
+      launched ? tutti_unique_id_from_environment(&process.id) : tutti_unique_id_create(&process.id);
+  return checked(code, launched ? "reading TUTTI_UNIQUE_ID" : "making a unique id");
+}
+
+ExitCode run_threads(Process& process) {
+  if (const ExitCode code = prepare_id(process); code != ExitCode::ok) return code;
+  process.worlds.assign(static_cast<size_t>(process.local_ranks()), nullptr);
+  if (!process.options.parallel_init)
+    if (const ExitCode code = create_ranks(process, 0, process.local_ranks()); code != ExitCode::ok) return code;
+  std::vector<ExitCode> codes(static_cast<size_t>(process.options.threads), ExitCode::ok);
+  std::vector<std::thread> threads;
+  for (int thread = 1; thread < process.options.threads; ++thread)
+    threads.emplace_back([&process, &codes, thread] {
+      Worker worker(process, thread);
+      codes[static_cast<size_t>(thread)] = worker.run();
+    });
+  {
+    Worker worker(process, 0);
+    codes[0] = worker.run();
+  }
+  for (std::thread& thread : threads) thread.join();
+  for (tutti_comm* comm : process.worlds) tutti_comm_destroy(comm);
+  for (const ExitCode code : codes)
+    if (code != ExitCode::ok) return code;
+  return ExitCode::ok;
+}
+
+int bad_arguments(const Process& process, const std::string& text) {
+  std::fprintf(stderr, "%s: %s\n", process.program.name, text.c_str());
+  return kBadArguments;
+}
+
+}  // namespace
+
+int main(int argc, char** argv) {
+  ParsedOptions parsed = parse_options(argc, argv);
+  Process process{this_program(), parsed.options, read_environment(), {}, {}, {}};
+  const bool launch = !parsed.exit && needs_launcher(process.options, process.environment);
+  // Under a launcher every process parses the same line: one of them says what is wrong with it.
+  const bool speaks = !launch && process.environment.process == 0;
+  if (speaks) std::fputs(parsed.output.c_str(), stdout);
+  if (speaks || parsed.exit) std::fputs(parsed.error.c_str(), stderr);
+  if (parsed.exit) return *parsed.exit;
+  if (!process.environment.error.empty()) return bad_arguments(process, process.environment.error);
+  if (launch) return bad_arguments(process, become_launcher(process.options.processes, argv));
+
+  const int ranks = ranks_of_group(process);
+  if (process.program.has_root && process.options.root >= ranks)
+    return bad_arguments(process, "invalid value '" + std::to_string(process.options.root) +
+                                      "' for 'root': there are ranks 0 to " + std::to_string(ranks - 1));
+  if (process.environment.process == 0) {
+    std::string note;
+    process.json.open(process.options.json_file, &note);
+    process.json.start(tutti_version(), {argv, argv + argc}, environ);
+    std::fputs((note + preamble(process.program.name, process.options, tutti_version())).c_str(), stdout);
+    std::fflush(stdout);
+  }
+  const ExitCode code = run_threads(process);
+  if (code != ExitCode::ok && code != ExitCode::wrong_data) process.json.abandon(tutti_last_error());
+  return static_cast<int>(code);
+}
