@@ -1,0 +1,84 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "perf/common/environment.h"
+
+#include <gtest/gtest.h>
+
+#include <cstdlib>
+
+namespace tutti::perf {
+namespace {
+
+class EnvironmentTest : public testing::Test {
+ protected:
+  void SetUp() override { TearDown(); }
+  void TearDown() override {
+    for (const char* name : {"TUTTI_UNIQUE_ID", "RANK", "WORLD_SIZE", "LOCAL_RANK", "LOCAL_WORLD_SIZE",
+                             "NCCL_TESTS_DEVICE", "NCCL_TESTS_MIN_BW", "NCCL_TESTS_SPLIT", "NCCL_TESTS_SPLIT_MASK"})
+      unsetenv(name);
+  }
+  static void set(const char* name, const char* value) { setenv(name, value, 1); }
+};
+
+TEST_F(EnvironmentTest, without_a_launcher_there_is_one_process) {
+  const Environment environment = read_environment();
+  EXPECT_FALSE(environment.launched);
+  EXPECT_EQ(environment.process, 0);
+  EXPECT_EQ(environment.processes, 1);
+  EXPECT_EQ(environment.error, "");
+  EXPECT_FALSE(environment.minimum_bandwidth);
+}
+
+TEST_F(EnvironmentTest, rank_without_an_id_is_not_our_launcher) {
+  set("RANK", "1");
+  set("WORLD_SIZE", "2");
+  EXPECT_FALSE(read_environment().launched);
+}
+
+TEST_F(EnvironmentTest, reads_the_launcher) {
+  set("TUTTI_UNIQUE_ID", "x");
+  set("RANK", "3");
+  set("WORLD_SIZE", "4");
+  set("LOCAL_RANK", "1");
+  set("LOCAL_WORLD_SIZE", "2");
+  const Environment environment = read_environment();
+  EXPECT_TRUE(environment.launched);
+  EXPECT_EQ(environment.process, 3);
+  EXPECT_EQ(environment.processes, 4);
+  EXPECT_EQ(environment.local_process, 1);
+  EXPECT_EQ(environment.local_processes, 2);
+  EXPECT_EQ(environment.error, "");
+}
+
+TEST_F(EnvironmentTest, names_a_wrong_variable_and_its_value) {
+  set("TUTTI_UNIQUE_ID", "x");
+  set("RANK", "two");
+  set("WORLD_SIZE", "4");
+  EXPECT_NE(read_environment().error.find("RANK=two"), std::string::npos);
+  set("RANK", "4");
+  EXPECT_NE(read_environment().error.find("WORLD_SIZE=4"), std::string::npos);
+  set("RANK", "0");
+  set("NCCL_TESTS_MIN_BW", "fast");
+  EXPECT_NE(read_environment().error.find("NCCL_TESTS_MIN_BW=fast"), std::string::npos);
+}
+
+TEST_F(EnvironmentTest, mask_wins_over_split) {
+  set("NCCL_TESTS_SPLIT", "MOD 2");
+  set("NCCL_TESTS_SPLIT_MASK", "2");
+  EXPECT_EQ(group_of(read_environment().split, 3), 2);
+}
+
+TEST(GroupOf, all_operations) {
+  EXPECT_EQ(group_of("", 5), 0);
+  EXPECT_EQ(group_of("AND 0x3", 5), 1);
+  EXPECT_EQ(group_of("&0b100", 5), 4);
+  EXPECT_EQ(group_of("OR2", 5), 7);
+  EXPECT_EQ(group_of("|8", 5), 13);
+  EXPECT_EQ(group_of("MOD 2", 5), 1);
+  EXPECT_EQ(group_of("%3", 5), 2);
+  EXPECT_EQ(group_of("DIV 2", 5), 2);
+  EXPECT_EQ(group_of("/4", 5), 1);
+  for (const char* wrong : {"MOD", "MOD 0", "/0", "XOR 1", "MOD two", "%"}) EXPECT_FALSE(group_of(wrong, 1)) << wrong;
+}
+
+}  // namespace
+}  // namespace tutti::perf
