@@ -58,7 +58,8 @@ class Link {
   virtual Status status() const = 0;  ///< why it failed; ok otherwise
   virtual const MappedView* mapped() const = 0;
   /// Message links only (Capabilities::messages); else unsupported. Buffers must live until the completion arrives from
-  /// Endpoint::poll. Messages of one lane arrive in order. Zero bytes are a message too.
+  /// Endpoint::poll. Messages of one lane arrive in order; lanes do not wait for each other. Zero bytes are a message
+  /// too. One that is longer than `capacity` completes the receive with an error, nothing is written beyond.
   virtual Status post_send(int lane, std::uint64_t token, const void* data, std::size_t bytes) = 0;
   virtual Status post_recv(int lane, std::uint64_t token, void* data, std::size_t capacity) = 0;
   /// Ends the link: state() is failed with `reason` from now on; posted operations complete with it.
