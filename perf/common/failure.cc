@@ -3,6 +3,7 @@
 
 #include <unistd.h>
 
+#include <atomic>
 #include <cstdio>
 #include <cstring>
 
@@ -14,7 +15,16 @@ const char* base_name(const char* path) {
   return slash != nullptr ? slash + 1 : path;
 }
 
+// Any thread may be the one that fails.
+std::atomic<bool> line_open{false};
+
+void end_line() {
+  if (line_open.exchange(false)) std::putchar('\n');
+}
+
 }  // namespace
+
+void set_line_open(bool open) { line_open = open; }
 
 std::string host_name() {
   char name[256] = "";
@@ -29,6 +39,7 @@ ExitCode checked(tutti_code code, const std::string& what, const char* file, int
 
 ExitCode checked_within(tutti_code code, int timeout_s, const std::string& what, const char* file, int line) {
   if (code == TUTTI_OK) return ExitCode::ok;
+  end_line();
   const bool timeout = code == TUTTI_TIMEOUT && timeout_s > 0;
   const std::string host = host_name();
   if (timeout) std::printf("%s: Test timeout (%ds) %s:%d\n", host.c_str(), timeout_s, base_name(file), line);
@@ -39,6 +50,7 @@ ExitCode checked_within(tutti_code code, int timeout_s, const std::string& what,
 }
 
 ExitCode failed(ExitCode code, const std::string& what, const char* file, int line) {
+  end_line();
   std::printf("%s: Test failure %s:%d '%s'\n", host_name().c_str(), base_name(file), line, what.c_str());
   std::fflush(stdout);
   return code;

@@ -18,6 +18,9 @@ enum class ExitCode : int {
   wrong_data = 7,
 };
 
+/// Whether the table is in the middle of a line, which a failure then ends first.
+void set_line_open(bool open);
+
 /// Name of this machine up to the first dot.
 std::string host_name();
 

@@ -87,5 +87,6 @@ int main(int argc, char** argv) {
   }
   const ExitCode code = run_threads(process);
   if (code != ExitCode::ok && code != ExitCode::wrong_data) process.json.abandon(tutti_last_error());
+  if (code == ExitCode::wrong_data && process.environment.process == 0) passed_on(code);
   return static_cast<int>(code);
 }

@@ -105,7 +105,6 @@ class Parser {
   ParsedOptions& parsed_;
   Options& options_;
   int device_implementation_ = 0;
-  int per_iteration_skip_given_ = 0;
 };
 
 void Parser::take_type() {

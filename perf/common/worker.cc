@@ -61,8 +61,9 @@ Worker::~Worker() {
 }
 
 void Worker::print(const std::string& text) const {
-  if (!prints()) return;
+  if (!prints() || text.empty()) return;
   std::fwrite(text.data(), 1, text.size(), stdout);
+  set_line_open(text.back() != '\n');
   std::fflush(stdout);
 }
 
@@ -74,17 +75,23 @@ ExitCode Worker::run() {
   if (code == ExitCode::ok) code = process_.program.run != nullptr ? ExitCode::ok : allocate();
   memory_allocated_ = resident_memory();
   if (code == ExitCode::ok) code = process_.program.run != nullptr ? process_.program.run(*this) : sweep();
-  if (code != ExitCode::ok) passed_on(code);
-  if (code != ExitCode::ok && code != ExitCode::wrong_data) give_up();
-  return code;
+  if (code == ExitCode::ok || code == ExitCode::wrong_data) return code;
+  give_up();
+  return passed_on(code);
 }
 
-/// Ranks that wait for this thread between two measurements would do so until their deadline. The communicator under
-/// test is left alone: its own report to the others names the culprit better than this one could.
+/// Ranks that wait for this thread, between two measurements or in one, would do so until their deadline. A
+/// communicator that is broken already is left alone: its own report to the others names the culprit better than this
+/// one could.
 void Worker::give_up() {
+  const std::string error = tutti_last_error();
   const int rank = locals_.empty() ? -1 : locals_[0].world_rank;
-  control_.abort("rank " + std::to_string(rank) + " of the benchmark gave up: " + tutti_last_error());
-  if (prints()) process_.json.abandon(tutti_last_error());
+  const std::string reason = "rank " + std::to_string(rank) + " of the benchmark gave up: " + error;
+  control_.abort(reason);
+  for (const LocalRank& local : locals_)
+    if (local.comm != nullptr && tutti_comm_status(local.comm) == TUTTI_OK)
+      tutti_comm_abort(local.comm, reason.c_str());
+  if (prints()) process_.json.abandon(error);
 }
 
 ExitCode Worker::connect() {

@@ -1,0 +1,223 @@
+// SPDX-License-Identifier: Apache-2.0
+// The programs as users start them, over the real library: processes, threads and both, every element checked.
+#include <gtest/gtest.h>
+
+#include <algorithm>
+#include <string>
+#include <tuple>
+
+#include "tests/perf/run_program.h"
+
+namespace tutti::perf {
+namespace {
+
+// Positions of words in a row of the table.
+constexpr size_t kSize = 0, kCount = 1, kType = 2, kOp = 3, kRoot = 4, kWrong = 8, kWrongInPlace = 12;
+
+void expect_clean(const ProgramRun& run) {
+  EXPECT_EQ(run.exit_code, 0) << run.output << run.error;
+  EXPECT_NE(run.output.find("# Out of bounds values : 0 OK\n"), std::string::npos) << run.output << run.error;
+  for (const Words& row : table_rows(run.output)) {
+    ASSERT_GE(row.size(), 13u);
+    EXPECT_EQ(row[kWrong], "0") << row[kSize];
+    if (row[kWrongInPlace] != "N/A") {
+      EXPECT_EQ(row[kWrongInPlace], "0") << row[kSize];
+    }
+  }
+}
+
+struct Placing {
+  const char* name;
+  const char* arguments;
+  int ranks;
+};
+const Placing kPlacings[] = {{"processes_1", "--procs 1", 1},
+                             {"processes_2", "--procs 2", 2},
+                             {"processes_3", "--procs 3", 3},
+                             {"processes_4", "--procs 4", 4},
+                             {"threads_2", "-t 2", 2},
+                             {"threads_3", "-t 3", 3},
+                             {"threads_4", "-t 4 -p 1", 4},
+                             {"ranks_of_one_thread_2", "-g 2", 2},
+                             {"threads_2_ranks_2", "-t 2 -g 2", 4}};
+
+class Programs : public testing::TestWithParam<std::tuple<const char*, Placing>> {};
+
+TEST_P(Programs, every_element_is_right_at_small_and_odd_sizes) {
+  const auto& [name, placing] = GetParam();
+  const std::string program = std::string(name) + "_perf";
+  const ProgramRun run =
+      run_benchmark(program, std::string(placing.arguments) + " -b 4 -e 300000 -f 17 -n 2 -w 1 -c 2 -r -1");
+  if (program == "hypercube_perf" && placing.ranks == 3) {
+    EXPECT_EQ(run.exit_code, 0);
+    EXPECT_NE(run.output.find("nRanks 3 is not a power of 2, skipping\n"), std::string::npos);
+    EXPECT_NE(run.output.find("# Avg bus bandwidth    : -nan \n"), std::string::npos);
+    return;
+  }
+  expect_clean(run);
+  const auto rows = table_rows(run.output);
+  const size_t sizes = 4;  // 4 68 1156 19652
+  EXPECT_EQ(rows.size(), program == "broadcast_perf" ? sizes * static_cast<size_t>(placing.ranks) : sizes);
+  EXPECT_EQ(run.error, "");
+}
+
+INSTANTIATE_TEST_SUITE_P(All, Programs,
+                         testing::Combine(testing::Values("all_reduce", "all_gather", "reduce_scatter", "broadcast",
+                                                          "sendrecv", "hypercube"),
+                                          testing::ValuesIn(kPlacings)),
+                         [](const auto& parameter) {
+                           return std::string(std::get<0>(parameter.param)) + "_" + std::get<1>(parameter.param).name;
+                         });
+
+TEST(AllReduce, every_type_and_op) {
+  const ProgramRun run = run_benchmark("all_reduce_perf", "--procs 3 -b 1000 -e 20000 -f 20 -n 1 -d all -o all");
+  expect_clean(run);
+  const auto rows = table_rows(run.output);
+  ASSERT_EQ(rows.size(), 2u * 10 * 5);
+  EXPECT_EQ(rows[0][kType], "int8");
+  EXPECT_EQ(rows[0][kOp], "sum");
+  EXPECT_EQ(rows.back()[kType], "bfloat16");
+  EXPECT_EQ(rows.back()[kOp], "avg");
+}
+
+TEST(ReduceScatter, every_type_and_op) {
+  expect_clean(run_benchmark("reduce_scatter_perf", "-t 3 -b 5000 -e 5000 -n 1 -d all -o all"));
+}
+
+TEST(AllReduce, large_unaligned_aggregated_and_registered) {
+  expect_clean(run_benchmark("all_reduce_perf", "--procs 2 -b 3M -e 3M -n 2 -m 3 -u 1"));
+  expect_clean(run_benchmark("all_reduce_perf", "-t 2 -b 3M -e 3M -n 2 -R 1"));
+}
+
+TEST(AllReduce, columns) {
+  const auto rows = table_rows(run_benchmark("all_reduce_perf", "-t 2 -b 1000 -e 1000 -n 1 -o max -d half").output);
+  ASSERT_EQ(rows.size(), 1u);
+  EXPECT_EQ(rows[0].size(), 13u);
+  EXPECT_EQ((Words{rows[0].begin(), rows[0].begin() + 5}), (Words{"1000", "500", "half", "max", "-1"}));
+}
+
+TEST(AllGather, sizes_are_cut_to_whole_blocks_of_16_bytes) {
+  const auto rows = table_rows(run_benchmark("all_gather_perf", "-t 3 -b 10 -e 1000 -i 990 -n 1").output);
+  ASSERT_EQ(rows.size(), 2u);
+  EXPECT_EQ(rows[0][kSize], "0");
+  EXPECT_EQ(rows[0][kCount], "0");
+  EXPECT_EQ(rows[1][kSize], "960");  // 3 blocks of 320 bytes
+  EXPECT_EQ(rows[1][kCount], "80");
+  EXPECT_EQ(rows[1][kOp], "none");
+}
+
+TEST(Broadcast, one_row_per_root) {
+  const auto rows = table_rows(run_benchmark("broadcast_perf", "--procs 2 -b 64 -e 64 -n 1 -r -1").output);
+  ASSERT_EQ(rows.size(), 2u);
+  EXPECT_EQ(rows[0][kRoot], "0");
+  EXPECT_EQ(rows[1][kRoot], "1");
+}
+
+TEST(Broadcast, a_root_that_does_not_exist_is_refused) {
+  const ProgramRun run = run_benchmark("broadcast_perf", "-t 2 -b 64 -e 64 -r 2");
+  EXPECT_EQ(run.exit_code, 255);
+  EXPECT_NE(run.error.find("'2' for 'root': there are ranks 0 to 1"), std::string::npos);
+}
+
+TEST(Barrier, prints_one_line) {
+  const ProgramRun run = run_benchmark("barrier_perf", "--procs 3 -c 4 -n 50");
+  EXPECT_EQ(run.exit_code, 0) << run.output << run.error;
+  const auto rows = table_rows(run.output);
+  ASSERT_EQ(rows.size(), 1u);
+  ASSERT_EQ(rows[0].size(), 4u);
+  EXPECT_EQ(rows[0][0], "3");
+  for (size_t column = 1; column < 4; ++column) EXPECT_GT(std::stod(rows[0][column]), 0);
+}
+
+TEST(Launch, processes_of_threads_under_the_launcher) {
+  const std::string program = program_path("all_reduce_perf");
+  const ProgramRun run =
+      run_command(program_path("tutti") + " run -n 2 --prefix others " + program + " -t 2 -b 64 -e 64K -f 32 -n 2");
+  expect_clean(run);
+  EXPECT_NE(run.output.find("#  Rank  3 Group  0 Pid"), std::string::npos);
+}
+
+TEST(Launch, groups_of_processes) {
+  const ProgramRun run =
+      run_command("env NCCL_TESTS_SPLIT='MOD 2' " + program_path("all_reduce_perf") + " --procs 4 -b 64K -e 64K -n 1");
+  expect_clean(run);
+  EXPECT_NE(run.output.find("#  Rank  3 Group  1 Pid"), std::string::npos);
+}
+
+TEST(Launch, a_wrong_line_is_reported_once) {
+  const ProgramRun run = run_benchmark("all_reduce_perf", "--procs 3 -b 0");
+  EXPECT_EQ(run.exit_code, 255);
+  EXPECT_EQ(run.error, "invalid size 0 for 'minbytes': sizes start at 1 byte (for example -b 8)\n");
+  EXPECT_EQ(run.output, "");
+}
+
+TEST(Launch, only_process_0_prints) {
+  const ProgramRun run = run_benchmark("all_reduce_perf", "--procs 3 -b 64 -e 64 -n 1 -G 2");
+  expect_clean(run);
+  const auto lines = lines_of(run.output);
+  EXPECT_EQ(std::count(lines.begin(), lines.end(), "# Collective test starting: all_reduce_perf"), 1);
+  EXPECT_EQ(std::count(lines.begin(), lines.end(), "# -G: no effect without CUDA"), 1);
+  EXPECT_EQ(lines[0].rfind("# tutti version ", 0), 0u);
+}
+
+TEST(Explain, names_the_algorithm) {
+  const ProgramRun run = run_benchmark("all_reduce_perf", "--procs 2 -b 8 -e 4M -f 512 -n 3 --explain");
+  expect_clean(run);
+  for (const Words& row : table_rows(run.output)) {
+    ASSERT_EQ(row.size(), 18u);
+    EXPECT_NE(row[13], "-");
+    EXPECT_LE(std::stod(row[15]), std::stod(row[17]));
+  }
+}
+
+TEST(WrongData, exits_7_with_the_footer_and_names_the_first_place) {
+  const ProgramRun run =
+      run_command(std::string(TUTTI_PERF_TESTS) + "/wrong_data_perf -t 2 -b 8 -e 4096 -f 512 -n 1 -d int32");
+  EXPECT_EQ(run.exit_code, 7) << run.output << run.error;
+  const auto rows = table_rows(run.output);
+  ASSERT_EQ(rows.size(), 2u);
+  EXPECT_EQ(rows[0][kWrong], "0");  // too small to be hurt
+  EXPECT_EQ(rows[1][kWrong], "1");
+  EXPECT_EQ(rows[1][kWrongInPlace], "1");
+  EXPECT_NE(run.output.find("# Out of bounds values : 2 FAILED\n"), std::string::npos);
+  EXPECT_NE(run.output.find("# Collective test concluded: wrong_data_perf\n"), std::string::npos);
+  EXPECT_NE(
+      run.error.find("wrong data on rank 1, broken all_reduce of 1024 elements of int32 sum, out of place: element 5 "
+                     "expected "),
+      std::string::npos)
+      << run.error;
+  EXPECT_NE(run.error.find("1 of the 1024 elements of this rank are wrong\n"), std::string::npos);
+}
+
+TEST(WrongData, is_not_seen_without_checking) {
+  const ProgramRun run = run_command(std::string(TUTTI_PERF_TESTS) + "/wrong_data_perf -t 2 -b 64 -e 64 -n 1 -c 0");
+  EXPECT_EQ(run.exit_code, 0);
+  EXPECT_EQ(table_rows(run.output)[0][kWrong], "N/A");
+}
+
+TEST(MinimumBandwidth, below_it_exits_7) {
+  const std::string program = program_path("all_reduce_perf") + " -t 2 -b 1K -e 1K -n 1";
+  const ProgramRun slow = run_command("env NCCL_TESTS_MIN_BW=1e9 " + program);
+  EXPECT_EQ(slow.exit_code, 7);
+  EXPECT_NE(slow.output.find(" FAILED\n"), std::string::npos);
+  EXPECT_EQ(run_command("env NCCL_TESTS_MIN_BW=0 " + program).exit_code, 0);
+}
+
+TEST(Json, agrees_with_the_table) {
+  char folder[] = "/tmp/tutti_perf_json_XXXXXX";
+  ASSERT_NE(mkdtemp(folder), nullptr);
+  const std::string file = std::string(folder) + "/out.json";
+  const ProgramRun run = run_benchmark("all_reduce_perf", "--procs 2 -b 64 -e 64 -n 3 -J " + file);
+  expect_clean(run);
+  EXPECT_EQ(lines_of(run.output)[0], "# Writing JSON output to " + file);
+  const ProgramRun text = run_command("cat " + file);
+  EXPECT_NE(text.output.find(
+                "\"results\":[{\"size\":64,\"count\":16,\"type\":\"float\",\"redop\":\"sum\",\"root\":\"    -1\""),
+            std::string::npos);
+  EXPECT_NE(text.output.find("\"actual_iterations\":3,\"experiment_name\":\"\"}]"), std::string::npos);
+  EXPECT_NE(text.output.find("\"out_of_bounds\":{\"count\":0,\"okay\":\"true\"}"), std::string::npos);
+  run_command("rm -r " + std::string(folder));
+}
+
+}  // namespace
+}  // namespace tutti::perf
