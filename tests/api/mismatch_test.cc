@@ -1,0 +1,146 @@
+// SPDX-License-Identifier: Apache-2.0
+// Ranks that call different things: every one of them gets an error with both calls in its text, soon.
+#include <atomic>
+
+#include "tests/api/harness.h"
+
+namespace api_test {
+namespace {
+
+using tutti::Code;
+using tutti::Communicator;
+using tutti::DataType;
+using tutti::Op;
+
+enum class Kind { collective, count, dtype, op, root, count_zero };
+
+struct Row {
+  std::uint64_t bytes;
+  bool registered;
+  Kind kind;
+  int ranks;
+};
+
+std::string name_of(const Row& row) {
+  static const char* const kNames[] = {"collective", "count", "dtype", "op", "root", "count_zero"};
+  return std::to_string(row.bytes) + (row.registered ? "_registered_" : "_") + kNames[static_cast<int>(row.kind)] +
+         "_" + std::to_string(row.ranks) + "_ranks";
+}
+
+/// What the odd rank (1) calls, and what the others call.
+tutti::Status call(Communicator& comm, const Row& row, void* data, bool odd) {
+  const std::uint64_t count = row.bytes / 4;
+  const DataType f32 = DataType::float32;
+  if (row.kind == Kind::root) return comm.broadcast(data, data, count, f32, odd ? 1 : 0);
+  if (!odd) return comm.all_reduce(data, data, count, f32);
+  switch (row.kind) {
+    case Kind::collective: return comm.broadcast(data, data, count, f32, 0);
+    case Kind::count: return comm.all_reduce(data, data, count - 1, f32);
+    case Kind::dtype: return comm.all_reduce(data, data, count, DataType::int32);
+    case Kind::op: return comm.all_reduce(data, data, count, f32, Op::max);
+    default: return comm.all_reduce(data, data, 0, f32);
+  }
+}
+
+/// Texts of the two calls, as far as they differ.
+std::vector<std::string> both_calls(const Row& row) {
+  const std::string count = std::to_string(row.bytes / 4);
+  switch (row.kind) {
+    case Kind::collective: return {"all_reduce", "broadcast"};
+    case Kind::count: return {"x " + count, "x " + std::to_string(row.bytes / 4 - 1)};
+    case Kind::dtype: return {"float32", " int32"};
+    case Kind::op: return {"sum", "max"};
+    case Kind::root: return {"root 0", "root 1"};
+    default: return {"x " + count, "x 0"};
+  }
+}
+
+void check_rank(Communicator& comm, const Row& row, void* data) {
+  const std::int64_t begin = now_ns();
+  tutti::Status status = call(comm, row, data, comm.rank() == 1);
+  // A rank whose call had completed locally fails in its next one.
+  if (status.is_ok()) status = comm.barrier();
+  const std::int64_t took = now_ns() - begin;
+  EXPECT_EQ(status.code(), Code::mismatch) << "rank " << comm.rank() << ": " << to_string(status);
+  EXPECT_LT(took, 5'000'000'000) << "rank " << comm.rank() << ": 1 s when the machine is idle";
+  for (const std::string& part : both_calls(row))
+    EXPECT_NE(status.text().find(part), std::string::npos)
+        << "rank " << comm.rank() << ": no '" << part << "' in: " << status.text();
+  EXPECT_NE(status.text().find("rank 1"), std::string::npos) << status.text();
+  // From now on: the first error, at once.
+  const tutti::Status again = comm.barrier();
+  EXPECT_EQ(again.code(), Code::mismatch) << to_string(again);
+  EXPECT_NE(again.text().find(both_calls(row)[0]), std::string::npos) << again.text();
+}
+
+class Mismatch : public ::testing::TestWithParam<Row> {};
+
+TEST_P(Mismatch, ends_on_every_rank_and_names_both_calls) {
+  const Row& row = GetParam();
+  spawn(row.ranks, [&](Communicator& comm) {
+    auto memory = tutti::Buffer<std::byte>::make(row.bytes);
+    ASSERT_STATUS_OK(memory.status());
+    std::optional<tutti::Registration> registration;
+    if (row.registered) registration.emplace(comm.register_buffer(*memory).value());
+    ASSERT_STATUS_OK(comm.barrier());
+    check_rank(comm, row, memory->data());
+  });
+}
+
+std::vector<Row> all_rows() {
+  std::vector<Row> rows;
+  for (const int ranks : {2, 5})
+    for (const std::uint64_t bytes : {8u, 4096u, 1u << 20, 64u << 20})
+      for (const Kind kind : {Kind::collective, Kind::count, Kind::dtype, Kind::op, Kind::root, Kind::count_zero})
+        rows.push_back({bytes, bytes == 64u << 20, kind, ranks});
+  return rows;
+}
+
+INSTANTIATE_TEST_SUITE_P(Table, Mismatch, ::testing::ValuesIn(all_rows()),
+                         [](const auto& instance) { return name_of(instance.param); });
+
+TEST(MismatchOrder, swapped_operations_are_found_although_both_are_issued) {
+  spawn(3, [](Communicator& comm) {
+    std::vector<float> a(100, 1), b(100, 1);
+    auto first = comm.rank() == 1 ? comm.async().all_reduce(a, Op::max) : comm.async().all_reduce(a);
+    auto second = comm.rank() == 1 ? comm.async().all_reduce(b) : comm.async().all_reduce(b, Op::max);
+    tutti::Status status = first->wait();
+    if (status.is_ok()) status = second->wait();
+    EXPECT_EQ(status.code(), Code::mismatch) << to_string(status);
+  });
+}
+
+TEST(MismatchInit, agreed_settings_must_be_equal_and_both_values_are_named) {
+  const auto id = tutti::UniqueId::create().value();
+  spawn_ranks({.ranks = 2}, [&](int rank) {
+    const auto comm = Communicator::create(id, rank, 2, test_config(rank == 0 ? "lanes=2" : "lanes=4"));
+    EXPECT_EQ(comm.code(), Code::mismatch) << to_string(comm.status());
+    for (const char* part : {"lanes", "2", "4"})
+      EXPECT_NE(comm.text().find(part), std::string::npos) << part << " in " << comm.text();
+  });
+}
+
+TEST(MismatchInit, the_number_of_ranks_must_be_equal) {
+  const auto id = tutti::UniqueId::create().value();
+  spawn_ranks({.ranks = 2}, [&](int rank) {
+    const auto comm = Communicator::create(id, rank, rank == 0 ? 2 : 3, test_config("init_timeout=3s"));
+    EXPECT_EQ(comm.code(), Code::mismatch) << to_string(comm.status());
+    EXPECT_NE(comm.text().find('3'), std::string::npos) << comm.text();
+  });
+}
+
+TEST(MismatchInit, two_of_one_rank_are_refused) {
+  const auto id = tutti::UniqueId::create().value();
+  std::atomic<int> refused{0};
+  spawn_ranks({.ranks = 3}, [&](int thread) {
+    const int rank = thread == 0 ? 0 : 1;
+    const auto comm = Communicator::create(id, rank, 3, test_config("init_timeout=2s"));
+    EXPECT_FALSE(comm.is_ok());
+    if (comm.text().find("rank 1") != std::string::npos || comm.text().find("missing: 2") != std::string::npos)
+      ++refused;
+  });
+  EXPECT_EQ(refused, 3);
+}
+
+}  // namespace
+}  // namespace api_test
