@@ -2,6 +2,7 @@
 #include "src/comm/bootstrap.h"
 
 #include <errno.h>
+#include <signal.h>
 #include <time.h>
 
 #include <algorithm>
@@ -80,13 +81,21 @@ class MemberDriver {
     TUTTI_TRY(nonce, make_nonce());
     outbox_ = Outbox();
     const int error = connect_to_job(job_, socket_);
-    if (error == 0)
+    if (error == 0) {
+      listener_pid_ = peer_pid(socket_.get());
       protocol_.connected(nonce, peer_text(socket_.get()), now_ns());
-    else if (error == ECONNREFUSED || error == EAGAIN || error == EINTR)
-      protocol_.not_connected(error != ECONNREFUSED, now_ns());
-    else
+    } else if (error == ECONNREFUSED || error == EAGAIN || error == EINTR) {
+      protocol_.not_connected(refusal(error), now_ns());
+    } else {
       return Status::from_errno(error, "rendezvous: cannot connect to socket @" + socket_name(job_));
+    }
     return Status::ok();
+  }
+
+  MemberProtocol::Refusal refusal(int error) const {
+    if (error != ECONNREFUSED) return MemberProtocol::Refusal::busy;
+    const bool gone = listener_pid_ > 0 && ::kill(listener_pid_, 0) != 0 && errno == ESRCH;
+    return gone ? MemberProtocol::Refusal::nobody_left : MemberProtocol::Refusal::nobody;
   }
 
   void apply_actions() {
@@ -139,6 +148,7 @@ class MemberDriver {
   ProcessId self_;
   MemberProtocol protocol_;
   UniqueFd socket_;
+  int listener_pid_ = 0;  // of the latest connection; 0: none, or not visible from here
   Outbox outbox_;
   std::vector<char> buffer_ = std::vector<char>(64 * 1024);
 };

@@ -73,9 +73,11 @@ void MemberProtocol::connected(const Nonce& nonce, const std::string& peer, std:
   send(handshake_->hello());
 }
 
-void MemberProtocol::not_connected(bool busy, std::uint64_t now) {
+void MemberProtocol::not_connected(Refusal refusal, std::uint64_t now) {
   if (state_ != State::apart) return;
-  if (root_proved_ && !busy)
+  // A proved root would still listen if it lived. An unproved one may be the former life of this id, about to begin
+  // again: only its death counts.
+  if ((refusal != Refusal::busy && root_proved_) || (refusal == Refusal::nobody_left && lost_connections_ > 0))
     return fail(
         Status::error(TUTTI_PEER_LOST, here() + ": rank 0 (" + peer_ + ") has gone before all ranks had joined", 0));
   part(now);

@@ -148,8 +148,12 @@ class MemberProtocol {
 
   // Events.
   void connected(const Nonce& nonce, const std::string& peer, std::uint64_t now);
-  /// Nobody listens (or the listener's queue is full: `busy`).
-  void not_connected(bool busy, std::uint64_t now);
+  enum class Refusal : std::uint8_t {
+    busy,         ///< the listener's queue is full
+    nobody,       ///< nobody listens
+    nobody_left,  ///< nobody listens, and the process that did has gone
+  };
+  void not_connected(Refusal refusal, std::uint64_t now);
   void received(std::string_view bytes, std::vector<DescriptorPtr> descriptors, std::uint64_t now);
   void closed(std::uint64_t now);
   void tick(std::uint64_t now);

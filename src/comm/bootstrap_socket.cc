@@ -81,12 +81,15 @@ int connect_to_job(const JobId& job, UniqueFd& connection) {
   return 0;
 }
 
-std::string peer_text(int socket) {
+int peer_pid(int socket) {
   ucred peer{};
   socklen_t bytes = sizeof peer;
-  if (::getsockopt(socket, SOL_SOCKET, SO_PEERCRED, &peer, &bytes) != 0 || peer.pid == 0)
-    return "a process of another pid namespace";
-  return "process " + std::to_string(peer.pid);
+  return ::getsockopt(socket, SOL_SOCKET, SO_PEERCRED, &peer, &bytes) == 0 ? peer.pid : 0;
+}
+
+std::string peer_text(int socket) {
+  const int pid = peer_pid(socket);
+  return pid > 0 ? "process " + std::to_string(pid) : "a process of another pid namespace";
 }
 
 Result<std::pair<UniqueFd, UniqueFd>> make_connection_pair() {

@@ -25,7 +25,9 @@ std::string socket_name(const JobId& job);
 Result<UniqueFd> listen_for_job(const JobId& job);
 /// 0 and `connection`, or errno. ECONNREFUSED: nobody listens; EAGAIN: the listener's queue is full.
 int connect_to_job(const JobId& job, UniqueFd& connection);
-/// "process 4711", from SO_PEERCRED.
+/// Who holds the other end, from SO_PEERCRED; 0: a process that has no number in this pid namespace.
+int peer_pid(int socket);
+/// "process 4711".
 std::string peer_text(int socket);
 /// The two ends of a connection between two other processes.
 Result<std::pair<UniqueFd, UniqueFd>> make_connection_pair();
