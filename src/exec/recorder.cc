@@ -39,9 +39,14 @@ struct Folder {
   bool tmpfs = false;
 };
 
-bool is_tmpfs(const char* path) {
+bool is_tmpfs(const struct statfs& info) { return info.f_type == TMPFS_MAGIC || info.f_type == RAMFS_MAGIC; }
+bool is_tmpfs(const std::string& path) {
   struct statfs info {};
-  return statfs(path, &info) == 0 && (info.f_type == TMPFS_MAGIC || info.f_type == RAMFS_MAGIC);
+  return statfs(path.c_str(), &info) == 0 && is_tmpfs(info);
+}
+bool is_tmpfs(int fd) {
+  struct statfs info {};
+  return fstatfs(fd, &info) == 0 && is_tmpfs(info);
 }
 
 /// Opens the folder, made if missing (the last component only). Refused unless it is ours and nobody else may write in
@@ -49,8 +54,7 @@ bool is_tmpfs(const char* path) {
 Result<Folder> open_folder(const std::string& path) {
   if (mkdir(path.c_str(), 0700) != 0 && errno != EEXIST)
     return Status::from_errno(errno, "recorder: making folder " + path);
-  Folder folder{UniqueFd(open(path.c_str(), O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC)), path,
-                is_tmpfs(path.c_str())};
+  Folder folder{UniqueFd(open(path.c_str(), O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC)), path};
   struct stat info {};
   if (!folder.fd || fstat(folder.fd.get(), &info) != 0)
     return Status::from_errno(errno, "recorder: opening folder " + path);
@@ -58,6 +62,7 @@ Result<Folder> open_folder(const std::string& path) {
     return Status::error(TUTTI_UNAVAILABLE, text_format("recorder: folder %s belongs to user %u and has mode %04o",
                                                         path.c_str(), info.st_uid, info.st_mode & 07777U))
         .with_remedy("it must be this user's and writable by nobody else");
+  folder.tmpfs = is_tmpfs(folder.fd.get());
   return folder;
 }
 
@@ -76,7 +81,7 @@ std::optional<Folder> choose_folder(const std::string& run_dir) {
   for (const bool want_tmpfs : {true, false}) {
     for (const std::string& path : recorder_folders("")) {
       // Asked of the parent, so that no folder is made where it will not be used.
-      if (is_tmpfs(parent_of(path).c_str()) != want_tmpfs) continue;
+      if (is_tmpfs(parent_of(path)) != want_tmpfs) continue;
       auto folder = open_folder(path);
       if (folder.is_ok()) return std::move(folder).value();
       TUTTI_LOG(debug, -1, "recorder folder not usable", {"reason", folder.status().to_string()});
@@ -137,14 +142,12 @@ void remove_stale(const Folder& folder) {
   std::sort(files.begin(), files.end(),
             [](const DeadFile& a, const DeadFile& b) { return a.modified_ns > b.modified_ns; });
   const std::int64_t now = wall_ns();
-  std::int64_t kept = 0;
+  std::int64_t newer_bytes = 0;  // of this file and all newer ones
   for (const DeadFile& file : files) {
     const bool old =
         now - file.modified_ns > kStaleNs && now - last_activity_ns(folder.path + "/" + file.name) > kStaleNs;
-    if (!old && kept + file.bytes <= kDeadBytesLimit) {
-      kept += file.bytes;
-      continue;
-    }
+    newer_bytes += file.bytes;
+    if (!old && newer_bytes <= kDeadBytesLimit) continue;
     // Another process may be doing the same: gone is fine.
     if (unlinkat(folder.fd.get(), file.name.c_str(), 0) == 0)
       TUTTI_LOG(info, -1, "removed a stale recorder", {"file", folder.path + "/" + file.name});

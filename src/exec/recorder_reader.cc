@@ -7,7 +7,6 @@
 #include <unistd.h>
 
 #include <algorithm>
-#include <array>
 #include <cmath>
 #include <cstddef>
 #include <cstdlib>
@@ -84,20 +83,24 @@ void drop(Record& record) {
   record.sequence.store(0, std::memory_order_relaxed);
 }
 
-/// The rank may have been writing while we copied. Its records are written in order, and `sequence` last: a record
-/// whose sequence has changed since is torn, and so may be the one after the newest, which it writes next.
+/// The rank may have been writing while we copied. It writes records in order and `sequence` last. So a record is torn
+/// only if its sequence has changed since, or if it was being overwritten and is not published yet; then the record
+/// before it was already one lap ahead when we copied, and any later look at it shows that.
 void drop_torn_records(int fd, std::uint64_t offset, RecorderSlot& slot) {
-  std::uint64_t newest = 0;
+  const auto later = std::make_unique<RecorderSlot>();
+  const bool complete =
+      read_at(fd, static_cast<void*>(later.get()), sizeof(RecorderSlot), offset) == sizeof(RecorderSlot);
+  const auto sequence_now = [&later](std::size_t i) {
+    return later->records[i].sequence.load(std::memory_order_relaxed);
+  };
   for (std::size_t i = 0; i < kRecordsPerCommunicator; ++i) {
-    Record& record = slot.records[i];
-    std::uint64_t now = 0;
-    const std::uint64_t place =
-        offset + offsetof(RecorderSlot, records) + i * sizeof(Record) + offsetof(Record, sequence);
-    const bool known = read_at(fd, &now, sizeof(now), place) == sizeof(now);
-    if (known && (now == 0 || (now - 1) % kRecordsPerCommunicator == i)) newest = std::max(newest, now);
-    if (!known || now != record.sequence.load(std::memory_order_relaxed)) drop(record);
+    const std::uint64_t sequence = slot.records[i].sequence.load(std::memory_order_relaxed);
+    const std::uint64_t before = sequence_now((i + kRecordsPerCommunicator - 1) % kRecordsPerCommunicator);
+    const bool overwritten = slot.state == 1 && before >= sequence + kRecordsPerCommunicator - 1;
+    if (!complete || sequence_now(i) != sequence || overwritten) drop(slot.records[i]);
   }
-  if (slot.state == 1 && newest != 0) drop(slot.records[newest % kRecordsPerCommunicator]);
+  // Handed to another communicator meanwhile: nothing of it is left.
+  if (later->communicator_id != slot.communicator_id || later->rank != slot.rank) slot.state = 0;
 }
 
 /// Null for a free slot, and for one that makes no sense: being made right now, or damaged.
@@ -106,11 +109,7 @@ std::unique_ptr<RecorderSlot> read_slot(int fd, std::uint64_t offset) {
   if (read_at(fd, static_cast<void*>(slot.get()), sizeof(RecorderSlot), offset) != sizeof(RecorderSlot)) return nullptr;
   if (!is_plausible(*slot)) return nullptr;
   drop_torn_records(fd, offset, *slot);
-  // Handed to another communicator while we read?
-  std::array<std::uint64_t, 2> again{};
-  if (read_at(fd, again.data(), sizeof(again), offset) != sizeof(again) ||
-      std::memcmp(again.data(), static_cast<const void*>(slot.get()), sizeof(again)) != 0)
-    return nullptr;
+  if (slot->state == 0) return nullptr;
   clean_text(slot->name, sizeof(slot->name));
   clean_text(slot->error, sizeof(slot->error));
   for (std::size_t i = 0; i < kRecordsPerCommunicator; ++i) {

@@ -170,8 +170,10 @@ class ShmEndpoint final : public Endpoint {
       return Status::error(TUTTI_UNSUPPORTED, "shm: the peer runs on another machine (another boot id)")
           .with_remedy("use a network transport between machines");
     const std::lock_guard lock(mutex_);
-    if (std::shared_ptr<Link> link = links_[address.process].lock(); link && link->state() != LinkState::failed)
-      return link;
+    if (const auto known = links_.find(address.process); known != links_.end()) {
+      const std::shared_ptr<Link> link = known->second.lock();
+      if (link && link->state() != LinkState::failed) return link;
+    }
     TUTTI_TRY(link, make_link(address, owned.values));
     links_[address.process] = link;
     forget_expired();
