@@ -15,8 +15,8 @@ cmake --install "$build" --prefix "$work/first" >"$work/install.log"
 mv "$work/first" "$work/prefix"
 prefix=$work/prefix
 
-cmake -S "$source_folder/tests/consumers" -B "$work/cmake" -G Ninja -DCMAKE_PREFIX_PATH="$prefix" \
-  -DEXAMPLES="$source_folder/examples" >"$work/configure.log" || { cat "$work/configure.log"; exit 1; }
+cmake -S "$source_folder/examples" -B "$work/cmake" -G Ninja -DCMAKE_PREFIX_PATH="$prefix" >"$work/configure.log" ||
+  { cat "$work/configure.log"; exit 1; }
 ninja -C "$work/cmake"
 
 pkg_config_folder=$(dirname "$(find "$prefix" -name tutti.pc)")
@@ -26,7 +26,7 @@ mkdir "$work/pkg-config"
 ran=0
 for example in "$source_folder"/examples/*.c "$source_folder"/examples/*.cc; do
   if [ ! -f "$example" ]; then continue; fi
-  name=$(basename "${example%.*}")_$([ "${example##*.}" = c ] && echo c || echo cpp)
+  name=$(basename "${example%.*}")_${example##*.}
   compiler=(cc -std=c99)
   if [ "${example##*.}" = cc ]; then compiler=(c++ -std=c++20); fi
   # shellcheck disable=SC2086  # flags are several words

@@ -34,9 +34,10 @@ function(tutti_shared_library)
 endfunction()
 
 # tutti_test(NAME SOURCES a_test.cc ... [DEPS layer ...] [LIBS lib ...] [TIMEOUT s] [LABELS l ...]): one GoogleTest
-# program `test_NAME` and one ctest entry. Labels: tsan = also run under ThreadSanitizer; nightly = only in ./dev
-# nightly; release_only = measures time, not run under sanitizers.
+# program `test_NAME` and one ctest entry. Labels: tsan = also run under ThreadSanitizer; nightly = only built and run by
+# ./dev nightly; release_only = measures time, not run under sanitizers.
 add_custom_target(tsan_tests)
+add_custom_target(nightly_tests)
 function(tutti_test name)
   cmake_parse_arguments(ARG "" "TIMEOUT" "SOURCES;DEPS;LIBS;LABELS" ${ARGN})
   add_executable(test_${name} ${ARG_SOURCES})
@@ -50,7 +51,10 @@ function(tutti_test name)
     set(ARG_TIMEOUT 120)
   endif()
   set_tests_properties(${name} PROPERTIES TIMEOUT ${ARG_TIMEOUT} LABELS "${ARG_LABELS}" SKIP_REGULAR_EXPRESSION "^SKIPPED ALL")
-  if("tsan" IN_LIST ARG_LABELS)
+  if("nightly" IN_LIST ARG_LABELS)
+    set_target_properties(test_${name} PROPERTIES EXCLUDE_FROM_ALL ON)
+    add_dependencies(nightly_tests test_${name})
+  elseif("tsan" IN_LIST ARG_LABELS)
     add_dependencies(tsan_tests test_${name})
   endif()
 endfunction()
