@@ -1,0 +1,44 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "src/comm/plan_cache.h"
+
+#include <algorithm>
+#include <iterator>
+#include <string>
+
+#include "src/base/types.h"
+
+namespace tutti::core {
+
+Result<Plan*> PlanCache::get(const Algorithm& row, int root) {
+  for (auto it = plans_.begin(); it != plans_.end(); ++it) {
+    if ((*it)->row != &row || (*it)->root != root) continue;
+    plans_.splice(plans_.begin(), plans_, it);
+    return plans_.front().get();
+  }
+  BuildRequest request;
+  request.placement = &placement_;
+  request.root = std::max(root, 0);
+  auto plan = std::make_unique<Plan>();
+  plan->row = &row;
+  plan->root = root;
+  auto schedule = row.build(request);
+  if (!schedule.is_ok()) return Status(schedule.status()).with_context("building " + std::string(row.name));
+  LowerOptions options;
+  options.reducing = is_reduction(row.what);
+  options.credits = row.needs.credits;
+  auto lowered = lower(*schedule, options);
+  if (!lowered.is_ok()) return Status(lowered.status()).with_context("lowering " + std::string(row.name));
+  plan->lowered = std::move(*lowered);
+  plans_.push_front(std::move(plan));
+  if (plans_.size() > kCapacity) {
+    for (auto it = std::prev(plans_.end()); it != plans_.begin(); --it) {
+      if ((*it)->pins > 0) continue;
+      plans_.erase(it);
+      ++generation_;
+      break;
+    }
+  }
+  return plans_.front().get();
+}
+
+}  // namespace tutti::core
