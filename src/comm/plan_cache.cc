@@ -2,7 +2,6 @@
 #include "src/comm/plan_cache.h"
 
 #include <algorithm>
-#include <iterator>
 #include <string>
 
 #include "src/base/types.h"
@@ -31,12 +30,8 @@ Result<Plan*> PlanCache::get(const Algorithm& row, int root) {
   plan->lowered = std::move(*lowered);
   plans_.push_front(std::move(plan));
   if (plans_.size() > kCapacity) {
-    for (auto it = std::prev(plans_.end()); it != plans_.begin(); --it) {
-      if ((*it)->pins > 0) continue;
-      plans_.erase(it);
-      ++generation_;
-      break;
-    }
+    plans_.pop_back();
+    ++generation_;
   }
   return plans_.front().get();
 }

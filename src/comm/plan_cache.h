@@ -15,7 +15,6 @@ struct Plan {
   const Algorithm* row = nullptr;
   int root = -1;
   LoweredPlan lowered;
-  int pins = 0;  ///< running operations; changed by the holder of the drive token only
 };
 
 class PlanCache {
@@ -24,7 +23,7 @@ class PlanCache {
   /// Builds, checks bounds and lowers on first use. The pointer stays valid while pinned, else until `generation`
   /// changes.
   Result<Plan*> get(const Algorithm& row, int root);
-  /// Raised whenever a plan was thrown away: pointers taken earlier and not pinned are stale.
+  /// Raised whenever a plan was thrown away: pointers taken earlier are stale.
   std::uint64_t generation() const { return generation_; }
 
  private:

@@ -43,11 +43,11 @@ constexpr int verdict_author(std::uint64_t word) { return static_cast<int>((word
 
 struct ControlPage {
   // Written by the owner, read by peers in diagnosis only.
-  alignas(kLineStride) std::atomic<std::uint64_t> operation;  ///< number of the collective it entered last + 1
+  alignas(kLineStride) std::atomic<std::uint64_t> operation;  ///< number of the collective it entered last + 1; 0: none
   std::atomic<std::uint64_t> completed;                       ///< collectives it finished
   std::atomic<std::uint64_t> waiting;                         ///< rank + 1 it waits for | step << 32; 0: does not wait
+  std::atomic<std::uint64_t> heartbeat;  ///< counts while it waits: a frozen one is stopped or elsewhere
   std::atomic<std::uint64_t> member_id;
-  std::atomic<std::uint32_t> left;  ///< 1: destroyed its communicator in an orderly way
   // Written by any peer, once.
   alignas(kLineStride) std::atomic<std::uint64_t> verdict;
   // Sleeping: the owner sets `sleeping` and waits on `doorbell`; whoever stores something for it looks and rings.
@@ -57,10 +57,15 @@ struct ControlPage {
   alignas(kLineStride) char text[1024];
   alignas(kLineStride) Descriptor descriptors[kDescriptors];
   /// Followed by `ranks` words: offset in this process's arena of the pair box for messages to that rank; 0: none yet.
+  /// After them one byte per member, written by it as its last access: 1 = it has left and will not touch this memory
+  /// again.
   alignas(kLineStride) std::atomic<std::uint64_t> outbox[1];
 
+  std::atomic<std::uint8_t>& left(int member, int ranks) {
+    return reinterpret_cast<std::atomic<std::uint8_t>*>(&outbox[ranks])[member];
+  }
   static std::size_t bytes_for(int ranks) {
-    return sizeof(ControlPage) + sizeof(std::uint64_t) * static_cast<std::size_t>(ranks);
+    return sizeof(ControlPage) + (sizeof(std::uint64_t) + 1) * static_cast<std::size_t>(ranks);
   }
 };
 

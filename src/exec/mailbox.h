@@ -23,9 +23,9 @@ namespace tutti::core {
 constexpr std::size_t kInlineBytes = 48;
 constexpr std::uint64_t kLines = 8;
 /// A message up to this size uses the channel's own small ring; above it a FIFO that is attached on first need.
-constexpr std::size_t kSmallMessage = 4096;
+constexpr std::size_t kSmallMessage = 4096 + kLineStride;  // 4 KiB of data and a header
 /// Holds eight small messages: what the line ring can have in flight.
-constexpr std::size_t kSmallRing = 32768;
+constexpr std::size_t kSmallRing = 8 * kSmallMessage;
 /// The receiver returns credit at every fourth small message (three withheld ones never block the ring of eight) and at
 /// every large one.
 constexpr std::uint64_t kCreditBatch = 4;
@@ -52,6 +52,8 @@ struct ChannelBlock {
   };
   Place lines[kLines];
   alignas(kLineStride) std::atomic<std::uint64_t> consumed;  ///< messages released; written by the receiver
+  /// Bytes of eager point-to-point messages that have met their receive; written by the receiver.
+  alignas(kLineStride) std::atomic<std::uint64_t> eager_matched;
   alignas(kLineStride) std::byte small[kSmallRing];
 };
 
@@ -127,6 +129,7 @@ class SendChannel {
     if (peer_->sleeping.load(std::memory_order_relaxed) != 0) ring(*peer_);
   }
 
+  std::uint64_t eager_matched() const { return shared_->eager_matched.load(std::memory_order_acquire); }
   bool idle() { return sequence_ == consumed_ || (refresh(), sequence_ == consumed_); }
   std::uint64_t sequence() const { return sequence_; }
   /// True once the FIFO could not be had: the caller reports it (memory).
@@ -198,6 +201,7 @@ class ReceiveChannel {
       if (peer_->sleeping.load(std::memory_order_relaxed) != 0) SendChannel::ring(*peer_);
     }
   }
+  void add_eager_matched(std::uint64_t bytes) { shared_->eager_matched.fetch_add(bytes, std::memory_order_release); }
   std::uint64_t sequence() const { return sequence_; }
 
  private:

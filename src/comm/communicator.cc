@@ -1,0 +1,500 @@
+// SPDX-License-Identifier: Apache-2.0
+// Issue and progress of operations.
+#include "src/comm/communicator.h"
+
+#include <sched.h>
+
+#include <algorithm>
+#include <cstring>
+
+#include "src/base/random.h"
+
+namespace tutti::core {
+
+namespace {
+
+/// Polls between two looks at the clock while spinning: the first look comes after any small operation is long done.
+constexpr std::uint32_t kPollsPerLook = 64;
+/// How long a peer's heartbeat is watched after a deadline before it counts as frozen: waiting ranks beat at least once
+/// a millisecond, and a busy machine may withhold a time slice or two (4-10 ms each).
+constexpr std::int64_t kHeartbeatWatchNs = 60'000'000;
+
+bool overlaps(const void* a, std::uint64_t a_bytes, const void* b, std::uint64_t b_bytes) {
+  const auto x = reinterpret_cast<std::uintptr_t>(a), y = reinterpret_cast<std::uintptr_t>(b);
+  return x < y + b_bytes && y < x + a_bytes;
+}
+
+Status bad(const std::string& parameter, const std::string& value, const std::string& allowed) {
+  return Status::error(TUTTI_INVALID_ARGUMENT, parameter + " is " + value).with_remedy("allowed: " + allowed);
+}
+
+}  // namespace
+
+// ---- checks ------------------------------------------------------------------------------------------------------
+
+Status Communicator::check(const Call& call) const {
+  if (dtype_bytes(call.type) == 0)
+    return bad("type", std::to_string(static_cast<int>(call.type)), "a type of tutti/dtypes.def");
+  if (is_reduction(call.what) && static_cast<unsigned>(call.op) >= TUTTI_OP_COUNT)
+    return bad("op", std::to_string(static_cast<int>(call.op)), "TUTTI_SUM .. TUTTI_AVG");
+  const bool any = call.what == TUTTI_RECV && call.peer == TUTTI_ANY_SOURCE;
+  if ((call.what == TUTTI_BROADCAST || call.what == TUTTI_SEND || call.what == TUTTI_RECV) && !any &&
+      (call.peer < 0 || call.peer >= ranks()))
+    return bad(call.what == TUTTI_BROADCAST ? "root" : "peer", std::to_string(call.peer),
+               "0.." + std::to_string(ranks() - 1) + (call.what == TUTTI_RECV ? " or TUTTI_ANY_SOURCE" : ""));
+  if (call.count > (std::uint64_t{1} << 62) / dtype_bytes(call.type) / static_cast<std::uint64_t>(ranks()))
+    return bad("count", std::to_string(call.count), "less than 2^62 bytes over all ranks");
+  if (call.timeout_s < 0) return bad("timeout_s", std::to_string(call.timeout_s), "0 (default) or more seconds");
+  return call.count == 0 || call.what == TUTTI_BARRIER ? Status{} : check_buffers(call);
+}
+
+Status Communicator::check_buffers(const Call& call) const {
+  const std::uint64_t block = call.count * dtype_bytes(call.type);
+  const std::uint64_t whole = block * static_cast<std::uint64_t>(ranks());
+  const bool reads = call.what != TUTTI_RECV && (call.what != TUTTI_BROADCAST || call.peer == rank_);
+  if (reads && !call.in) return bad("in", "NULL with count " + std::to_string(call.count), "a buffer");
+  if (call.what != TUTTI_SEND && !call.out)
+    return bad("out", "NULL with count " + std::to_string(call.count), "a buffer");
+  if (!reads || call.what == TUTTI_SEND) return {};
+  const auto* in = static_cast<const std::byte*>(call.in);
+  const auto* out = static_cast<const std::byte*>(call.out);
+  const std::uint64_t shift = block * static_cast<std::uint64_t>(rank_);
+  switch (call.what) {
+    case TUTTI_ALL_GATHER:
+      if (in != out + shift && overlaps(in, block, out, whole))
+        return bad("in", "overlapping out", "in == out + rank * count, or no overlap");
+      break;
+    case TUTTI_REDUCE_SCATTER:
+      if (out != in + shift && overlaps(in, whole, out, block))
+        return bad("out", "overlapping in", "out == in + rank * count, or no overlap");
+      break;
+    default:
+      if (in != out && overlaps(in, block, out, block)) return bad("out", "overlapping in", "in == out, or no overlap");
+  }
+  return {};
+}
+
+Status Communicator::enter() {
+  if (Process::forked()) return Process::refuse_fork();
+  if (issuing_.test_and_set(std::memory_order_acquire))
+    return Status::error(TUTTI_INVALID_ARGUMENT, "two threads are inside communicator \"" + name_ +
+                                                     "\" at once (rank " + std::to_string(rank_) + ")")
+        .with_remedy("one thread at a time per communicator; give each thread its own by tutti_comm_split");
+  if (failed_.load(std::memory_order_acquire)) {
+    leave();
+    return status();
+  }
+  return {};
+}
+
+// ---- issue -------------------------------------------------------------------------------------------------------
+
+Status Communicator::run(const Call& call, int* source) {
+  TUTTI_TRY(check(call));
+  TUTTI_TRY(enter());
+  Operation* operation = &inline_;
+  const bool point_to_point = call.what == TUTTI_SEND || call.what == TUTTI_RECV;
+  operation->call = call;
+  operation->communicator = this;
+  operation->asynchronous = false;
+  operation->source_out = source;
+  operation->issued_ticks = clock_.now();
+  operation->state.store(Operation::State::queued, std::memory_order_relaxed);
+  operation->retain();  // the queue's
+  if (!point_to_point) operation->number = next_number_++;
+  // Nothing waits before it: it becomes the current operation without a detour through the queue.
+  if (!point_to_point && queued_.load(std::memory_order_acquire) == 0 && try_drive()) {
+    if (!current_ && queued_.load(std::memory_order_acquire) == 0) {
+      current_ = operation;
+      if (!start(*operation)) current_ = nullptr;
+    } else {
+      enqueue(operation);
+    }
+    const Status status = drive_until_done(*operation, -1, true);
+    leave();
+    return status;
+  }
+  enqueue(operation);
+  const Status status = drive_until_done(*operation, -1, false);
+  leave();
+  return status;
+}
+
+void Communicator::enqueue(Operation* operation) {
+  const bool point_to_point = operation->call.what == TUTTI_SEND || operation->call.what == TUTTI_RECV;
+  std::lock_guard lock(queue_mutex_);
+  (point_to_point ? new_point_to_point_ : queue_).push_back(operation);
+  if (point_to_point) new_point_to_point_count_.fetch_add(1, std::memory_order_release);
+  queued_.fetch_add(1, std::memory_order_release);
+}
+
+Result<Operation*> Communicator::prepare(const Call& call, int* source) {
+  TUTTI_TRY(check(call));
+  auto* operation = new Operation();
+  operation->call = call;
+  operation->algorithm_copy = std::string(call.algorithm);
+  operation->call.algorithm = operation->algorithm_copy;
+  operation->communicator = this;
+  operation->asynchronous = true;
+  operation->source_out = source;
+  operation->issued_ticks = clock_.now();
+  operation->submitted.store(false, std::memory_order_relaxed);
+  return operation;
+}
+
+Status Communicator::submit(Operation& operation) {
+  operation.submitted.store(true, std::memory_order_release);
+  Status entered = enter();
+  if (!entered.is_ok()) {
+    operation.finish(entered);
+    return entered;
+  }
+  operation.retain();
+  if (operation.call.what != TUTTI_SEND && operation.call.what != TUTTI_RECV) operation.number = next_number_++;
+  pending_.fetch_add(1, std::memory_order_acq_rel);
+  enqueue(&operation);
+  poke();  // what can go out now does
+  if (!operation.done()) process_->engine().activate(this);
+  leave();
+  return {};
+}
+
+// ---- progress ----------------------------------------------------------------------------------------------------
+
+bool Communicator::poke() {
+  if (!try_drive()) return false;
+  const bool moved = advance();
+  if (!moved) {
+    if (current_) look_around(*current_);
+    if (point_to_point_active_) check_point_to_point();
+  }
+  stop_driving();
+  return moved;
+}
+
+/// One round over everything that can move. Drive token held.
+bool Communicator::advance() {
+  bool moved = false;
+  if (new_point_to_point_count_.load(std::memory_order_acquire) > 0) {
+    std::deque<Operation*> fresh;
+    {
+      std::lock_guard lock(queue_mutex_);
+      fresh.swap(new_point_to_point_);
+      queued_.fetch_sub(static_cast<int>(fresh.size()), std::memory_order_relaxed);
+      new_point_to_point_count_.store(0, std::memory_order_relaxed);
+    }
+    for (Operation* operation : fresh) start_point_to_point(operation);
+    moved = true;
+  }
+  if (point_to_point_active_) {
+    moved |= point_to_point_->advance();
+    point_to_point_active_ = !point_to_point_->idle();
+  }
+  moved |= advance_collectives();
+  if (control_->verdict.load(std::memory_order_acquire) != 0) notice_verdict();
+  return moved;
+}
+
+bool Communicator::advance_collectives() {
+  bool moved = false;
+  for (;;) {
+    if (!current_) {
+      if (queued_.load(std::memory_order_acquire) == 0) return moved;
+      {
+        std::lock_guard lock(queue_mutex_);
+        if (queue_.empty()) return moved;
+        current_ = queue_.front();
+        queue_.pop_front();
+        queued_.fetch_sub(1, std::memory_order_release);
+      }
+      moved = true;
+      if (!start(*current_)) {
+        current_ = nullptr;
+        continue;
+      }
+    }
+    if (!step(*current_)) return moved || last_step_moved_;
+    moved = true;
+    current_ = nullptr;
+  }
+}
+
+/// Advances the running collective; true when it is finished (and may be gone).
+bool Communicator::step(Operation& operation) {
+  const Progress progress = operation.execution.advance(channels_);
+  last_step_moved_ = operation.execution.moved();
+  if (last_step_moved_ && operation.execution.last_peer() != operation.last_peer) {
+    operation.last_peer = operation.execution.last_peer();
+    // Only past the first polls: a small operation does not pay for a second look at the clock.
+    if (operation.first_ticks == 0) operation.first_ticks = look_ticks_ ? look_ticks_ : operation.started_ticks;
+    operation.last_peer_ticks = look_ticks_ ? look_ticks_ : operation.started_ticks;
+  }
+  if (progress == Progress::again) return false;
+  if (progress == Progress::done) {
+    finish(operation, {});
+    return true;
+  }
+  Status status = operation.execution.status();
+  if (status.code() == TUTTI_MISMATCH)
+    status = mismatch_with(operation.execution.mismatching_peer(), operation.number, operation.call);
+  else
+    status = std::move(status).with_context(operation_text(operation.number, operation.call));
+  fail(status);
+  finish(operation, this->status());
+  return true;
+}
+
+/// Makes `operation` the running collective. False: it has ended already.
+bool Communicator::start(Operation& operation) {
+  const Call& call = operation.call;
+  auto found = find_entry(call);
+  const std::uint64_t number = operation.number;
+  const std::uint64_t now = clock_.now();
+  operation.started_ticks = now;
+  operation.first_ticks = operation.last_peer_ticks = operation.done_ticks = 0;
+  operation.last_peer = -1;
+  look_ticks_ = 0;
+  CallEntry* entry = found.is_ok() ? *found : nullptr;
+  const std::uint64_t fingerprint = entry ? mix64(entry->fingerprint + number * 0x9e3779b97f4a7c15ULL) | 1 : 1;
+
+  Descriptor& descriptor = control_->descriptors[number % kDescriptors];
+  descriptor.fingerprint.store(fingerprint, std::memory_order_relaxed);
+  descriptor.count.store(call.count, std::memory_order_relaxed);
+  descriptor.call.store(pack_call(call.what, call.type, call.op, call.peer), std::memory_order_relaxed);
+  descriptor.tag.store(call.tag, std::memory_order_relaxed);
+  descriptor.sequence.store(number + 1, std::memory_order_release);
+  control_->operation.store(number + 1, std::memory_order_release);
+
+  Record& record = recorder_->records[number % kRecordsPerCommunicator];
+  record.sequence.store(0, std::memory_order_relaxed);
+  record.fingerprint = fingerprint;
+  record.count = call.count;
+  record.tag = call.tag;
+  record.issued = operation.issued_ticks;
+  record.started = now;
+  record.first_byte = record.last_peer_time = 0;
+  record.done.store(0, std::memory_order_relaxed);
+  record.what = static_cast<std::uint8_t>(call.what);
+  record.type = static_cast<std::uint8_t>(call.type);
+  record.op = static_cast<std::uint8_t>(call.op);
+  record.peer = call.peer;
+  record.last_peer = -1;
+  record.code = TUTTI_IN_PROGRESS;
+  record.lanes = 0;
+  record.bytes = 0;
+  operation.record = &record;
+  operation.entry = entry;
+  operation.row = nullptr;
+  if (entry) {
+    operation.row = entry->plan->row;
+    record.bytes = entry->bytes;
+    record.lanes = static_cast<std::uint8_t>(entry->bindings.streams);
+    // The row's name was padded to 16 bytes when the entry was filled.
+    std::memcpy(record.row, entry->row, sizeof record.row);
+  } else {
+    std::memset(record.row, 0, sizeof record.row);
+  }
+  record.sequence.store(number + 1, std::memory_order_release);
+  operation.state.store(Operation::State::running, std::memory_order_relaxed);
+  if (hook_.load(std::memory_order_relaxed)) emit(TUTTI_EVENT_BEGIN, operation, TUTTI_IN_PROGRESS);
+
+  if (!entry) {
+    // Wrong in the same way on every rank, or a mismatch that the peers find: this rank's number is consumed either
+    // way.
+    finish(operation, Status(found.status()).with_context(operation_text(number, call)));
+    return false;
+  }
+  if (call.count == 0 && call.what != TUTTI_BARRIER) {
+    finish(operation, {});
+    return false;
+  }
+  const std::uint64_t timeout =
+      call.timeout_s > 0 ? clock_.from_ns(static_cast<std::int64_t>(call.timeout_s * 1e9)) : timeout_ticks_;
+  operation.deadline_ticks = now + timeout;
+  next_look_ = now + compare_ticks_;
+  suspect_since_ = 0;
+
+  Bindings bindings = entry->bindings;
+  bindings.input = static_cast<const std::byte*>(call.in);
+  bindings.output = static_cast<std::byte*>(call.out);
+  bindings.scratch = scratch_;
+  bindings.fingerprint = fingerprint;
+  operation.execution.start(entry->plan->lowered, bindings);
+  return true;
+}
+
+/// Ends a collective. Nothing of it may be touched afterwards.
+void Communicator::finish(Operation& operation, Status status) {
+  operation.done_ticks = clock_.now();
+  if (Record* record = operation.record) {
+    record->last_peer = operation.last_peer;
+    record->first_byte = operation.first_ticks;
+    record->last_peer_time = operation.last_peer_ticks;
+    record->code = status.code();
+    record->done.store(operation.done_ticks, std::memory_order_release);
+  }
+  control_->completed.store(operation.number + 1, std::memory_order_release);
+  if (told_waiting_) {
+    told_waiting_ = false;
+    control_->waiting.store(0, std::memory_order_relaxed);
+    recorder_->waiting_on.store(0, std::memory_order_relaxed);
+  }
+  if (hook_.load(std::memory_order_relaxed)) emit(TUTTI_EVENT_END, operation, status.code());
+  conclude(operation, std::move(status));
+}
+
+/// The part of ending that collectives and point to point share.
+void Communicator::conclude(Operation& operation, Status status) {
+  const bool asynchronous = operation.asynchronous;
+  operation.finish(std::move(status));
+  operation.release();
+  if (asynchronous) {
+    pending_.fetch_sub(1, std::memory_order_acq_rel);
+    if (control_->sleeping.load(std::memory_order_relaxed) != 0)
+      SendChannel::ring(*control_);  // a waiter on another thread
+  } else if (waiters_.load(std::memory_order_relaxed) > 1 && control_->sleeping.load(std::memory_order_relaxed) != 0) {
+    SendChannel::ring(*control_);
+  }
+}
+
+/// What a waiting rank does now and then: beats, says what it waits for, compares calls, minds its deadline. Token
+/// held.
+void Communicator::look_around(Operation& operation) {
+  const std::uint64_t now = clock_.now();
+  look_ticks_ = now;
+  control_->heartbeat.fetch_add(1, std::memory_order_relaxed);
+  if (now < next_look_) return;
+  next_look_ = now + compare_ticks_;
+  const int peer = operation.execution.waiting_on();
+  told_waiting_ = true;
+  control_->waiting.store(
+      static_cast<std::uint64_t>(peer + 1) | std::uint64_t{operation.execution.waiting_step()} << 32,
+      std::memory_order_relaxed);
+  recorder_->waiting_on.store(static_cast<std::uint64_t>(peer + 1), std::memory_order_relaxed);
+  recorder_->position.store(operation.execution.waiting_step(), std::memory_order_relaxed);
+
+  const int other = find_mismatch(operation.number, operation.record->fingerprint);
+  if (other >= 0) {
+    fail(mismatch_with(other, operation.number, operation.call));
+  } else if (peer >= 0 && peer != rank_ && control_->left(peer, ranks()).load(std::memory_order_acquire) != 0) {
+    // It may have sent what we wait for just before it left.
+    if (step(operation)) {
+      current_ = nullptr;
+      return;
+    }
+    if (!last_step_moved_)
+      fail(Status::error(TUTTI_PEER_LOST,
+                         operation_text(operation.number, operation.call) + ": rank " + std::to_string(peer) +
+                             " has left the communicator without taking part",
+                         peer)
+               .with_remedy("every rank must call every collective before it destroys the communicator or exits"));
+  } else if (now >= operation.deadline_ticks) {
+    if (suspect_since_ == 0) {
+      suspect_since_ = now;
+      heartbeats_.resize(static_cast<std::size_t>(ranks()));
+      for (int r = 0; r < ranks(); ++r)
+        heartbeats_[static_cast<std::size_t>(r)] = channels_.peer(r).control->heartbeat.load(std::memory_order_relaxed);
+    } else if (clock_.to_ns(now - suspect_since_) >= kHeartbeatWatchNs) {
+      fail(timed_out(operation));
+    }
+  }
+}
+
+/// Drives (with the token already held: `driving`) until the operation is done. Returns its status.
+Status Communicator::drive_until_done(Operation& operation, std::int64_t timeout_ns, bool driving) {
+  Waiter waiter(policy_, *control_);
+  const std::uint64_t give_up = timeout_ns < 0 ? UINT64_MAX : clock_.now() + clock_.from_ns(timeout_ns);
+  bool counted = false;  // among the waiters; not worth an atomic operation for what ends at once
+  while (!operation.done()) {
+    if (!driving) driving = try_drive();
+    const bool moved = driving && advance();
+    if (operation.done()) break;
+    if (moved) waiter.reset();
+    if (waiter.polls() % kPollsPerLook == kPollsPerLook - 1 || !waiter.spinning()) {
+      if (!counted) {
+        counted = true;
+        waiters_.fetch_add(1, std::memory_order_relaxed);
+      }
+      if (driving) {
+        if (current_) look_around(*current_);
+        if (point_to_point_active_) check_point_to_point();
+      }
+      if (waiter.polls() >= kPollsPerLook) process_->engine().help(this);
+      if (give_up != UINT64_MAX && clock_.now() >= give_up) break;
+    }
+    if (!waiter.spinning() && driving) {
+      stop_driving();
+      driving = false;
+    }
+    if (!waiter.pause()) continue;
+    waiter.prepare();
+    // Look once more at everything: whoever stores from now on rings.
+    if (operation.done() || poke() || operation.done()) {
+      waiter.cancel();
+    } else {
+      waiter.sleep();
+    }
+  }
+  if (driving) stop_driving();
+  if (counted) waiters_.fetch_sub(1, std::memory_order_relaxed);
+  if (!operation.done())
+    return Status::error(TUTTI_IN_PROGRESS, operation_text(operation.number, operation.call) + " has not finished yet");
+  return operation.status();
+}
+
+Status Communicator::wait(Operation& operation, std::int64_t timeout_ns) {
+  return drive_until_done(operation, timeout_ns, false);
+}
+
+// ---- point to point ----------------------------------------------------------------------------------------------
+
+void Communicator::start_point_to_point(Operation* operation) {
+  operation->number = point_to_point_number_++;
+  operation->started_ticks = clock_.now();
+  operation->deadline_ticks =
+      operation->started_ticks + (operation->call.timeout_s > 0
+                                      ? clock_.from_ns(static_cast<std::int64_t>(operation->call.timeout_s * 1e9))
+                                      : timeout_ticks_);
+  operation->state.store(Operation::State::running, std::memory_order_relaxed);
+  if (hook_.load(std::memory_order_relaxed)) emit(TUTTI_EVENT_BEGIN, *operation, TUTTI_IN_PROGRESS);
+  point_to_point_active_ = true;
+  point_to_point_->start(operation);
+}
+
+void Communicator::finish_point_to_point(Operation* operation, Status status) {
+  operation->done_ticks = clock_.now();
+  if (operation->source_out && status.is_ok()) *operation->source_out = operation->source;
+  if (status.code() == TUTTI_MISMATCH || status.code() == TUTTI_INTERNAL) {
+    fail(std::move(status).with_context(operation_text(operation->number, operation->call)));
+    status = this->status();
+  }
+  if (hook_.load(std::memory_order_relaxed)) emit(TUTTI_EVENT_END, *operation, status.code());
+  conclude(*operation, std::move(status));
+}
+
+void Communicator::check_point_to_point() {
+  const std::uint64_t now = clock_.now();
+  if (!current_) control_->heartbeat.fetch_add(1, std::memory_order_relaxed);
+  if (now < next_point_to_point_look_) return;
+  next_point_to_point_look_ = now + compare_ticks_;
+  const int peer = point_to_point_->waiting_on();
+  if (peer >= 0 && peer != rank_ && control_->left(peer, ranks()).load(std::memory_order_acquire) != 0 &&
+      !point_to_point_->advance()) {
+    fail(Status::error(TUTTI_PEER_LOST,
+                       "rank " + std::to_string(peer) + " has left communicator \"" + name_ + "\" while rank " +
+                           std::to_string(rank_) + " waits for its send or receive",
+                       peer));
+    return;
+  }
+  if (const Operation* late = point_to_point_->overdue(now)) {
+    const int culprit = late->call.peer;
+    fail(Status::error(TUTTI_TIMEOUT,
+                       operation_text(late->number, late->call) + ": no matching call " +
+                           (culprit >= 0 ? "from rank " + std::to_string(culprit) : std::string("from any rank")) +
+                           " before the deadline",
+                       culprit)
+             .with_remedy("check peer and tag on both sides; longer: tutti_call.timeout_s or the timeout knob"));
+  }
+}
+
+}  // namespace tutti::core

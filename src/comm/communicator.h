@@ -1,0 +1,206 @@
+// SPDX-License-Identifier: Apache-2.0
+// One rank's end of a communicator.
+#pragma once
+
+#include <array>
+#include <atomic>
+#include <deque>
+#include <memory>
+#include <mutex>
+#include <string>
+#include <vector>
+
+#include "src/base/clock.h"
+#include "src/base/config.h"
+#include "src/comm/operation.h"
+#include "src/comm/point_to_point.h"
+#include "src/comm/process.h"
+#include "src/comm/selector.h"
+#include "src/exec/waiting.h"
+#include "tutti/tutti.h"
+
+namespace tutti::core {
+
+/// A member as this rank sees it. The id is permanent; the rank is its index in the epoch's list.
+struct Member {
+  std::uint64_t id = 0;
+  ProcessId process{};
+  std::int32_t pid = 0;
+  std::shared_ptr<Link> link;
+};
+
+/// Everything about a call that does not change from one execution to the next, found by its arguments.
+struct CallEntry {
+  tutti_collective what = TUTTI_COLLECTIVE_COUNT;
+  tutti_dtype type = TUTTI_INT8;
+  tutti_op op = TUTTI_SUM;
+  int root = -1;
+  std::uint64_t count = 0;
+  std::string asked;  ///< tutti_call::algorithm
+  Plan* plan = nullptr;
+  std::uint64_t generation = 0;
+  std::uint64_t fingerprint = 0;  ///< of call and row; the operation's number is mixed in
+  std::uint64_t bytes = 0;        ///< larger buffer of a rank
+  std::vector<std::uint64_t> begin;
+  char row[16] = {};  ///< the row's name as the recorder keeps it
+  Bindings bindings;  ///< all but pointers and the fingerprint
+  int pins = 0;       ///< running operations: the entry may not be replaced
+};
+
+struct CommunicatorParts {
+  Process* process = nullptr;
+  Config config;
+  std::string name;
+  std::uint64_t id = 0;
+  int rank = 0;
+  std::vector<Member> members;
+  SharedBlock control;        ///< this rank's control page
+  std::vector<PeerEnd> ends;  ///< by rank
+};
+
+class Communicator {
+ public:
+  /// Join by unique id. Blocks; see tutti_comm_create.
+  static Result<std::unique_ptr<Communicator>> create(const UniqueIdBytes& id, int rank, int ranks,
+                                                      const tutti_config* config);
+  /// Collective over this communicator; null for a negative colour.
+  Result<std::unique_ptr<Communicator>> split(int color, int key, const tutti_config* config);
+  explicit Communicator(CommunicatorParts parts);
+  ~Communicator();
+
+  int rank() const { return rank_; }
+  int ranks() const { return static_cast<int>(members_.size()); }
+  const std::string& name() const { return name_; }
+  const Config& config() const { return config_; }
+  Process& process() { return *process_; }
+
+  /// Runs `call` to its end on the calling thread.
+  Status run(const Call& call, int* source = nullptr);
+  /// An operation that is not started yet, with one reference for the caller. Arguments are checked here.
+  Result<Operation*> prepare(const Call& call, int* source = nullptr);
+  /// Queues it. On an error it is finished with that error, too.
+  Status submit(Operation& operation);
+  /// Drives until `operation` is done or `timeout_ns` (< 0: none) has passed: in_progress.
+  Status wait(Operation& operation, std::int64_t timeout_ns);
+  /// One round of progress if nobody else drives.
+  bool poke();
+
+  void abort(const std::string& reason);
+  /// Ok, or the error that ended this communicator. Any thread.
+  Status status();
+  std::string explain(tutti_collective what, std::uint64_t bytes) const;
+  void set_event_hook(void (*hook)(const tutti_event*, void*), void* argument);
+
+  /// Called by the process's watcher.
+  void process_lost(const ProcessId& process, const std::string& text);
+  bool has_member_in(const ProcessId& process) const;
+  /// Tells every member that this rank leaves; nothing of theirs is touched afterwards. Once.
+  void say_goodbye();
+  /// Whether somebody waits inside (and so drives) this communicator.
+  bool has_waiter() const { return waiters_.load(std::memory_order_relaxed) > 0; }
+  /// Nothing asynchronous is left to do.
+  bool quiet() const { return pending_.load(std::memory_order_acquire) == 0; }
+
+ private:
+  static Status assemble(CommunicatorParts& parts, std::vector<Introduction>& introductions);
+
+  // communicator.cc: issue and progress
+  Status check(const Call& call) const;
+  Status check_buffers(const Call& call) const;
+  Status enter();
+  void leave() { issuing_.clear(std::memory_order_release); }
+  bool try_drive() { return !driving_.test_and_set(std::memory_order_acquire); }
+  void stop_driving() { driving_.clear(std::memory_order_release); }
+  bool advance();
+  bool advance_collectives();
+  bool start(Operation& operation);
+  bool step(Operation& operation);
+  void finish(Operation& operation, Status status);
+  void look_around(Operation& operation);
+  void conclude(Operation& operation, Status status);
+  Status drive_until_done(Operation& operation, std::int64_t timeout_ns, bool driving);
+  void start_point_to_point(Operation* operation);
+  void finish_point_to_point(Operation* operation, Status status);
+  void check_point_to_point();
+  void enqueue(Operation* operation);
+
+  // call_table.cc: plans and bindings
+  Result<CallEntry*> find_entry(const Call& call);
+  Status fill_entry(CallEntry& entry, const Call& call);
+  Status ensure_scratch(std::size_t bytes);
+
+  // diagnosis.cc: errors
+  void fail(const Status& status);
+  void end_everything(const Status& status);
+  void notice_verdict();
+  Status adopt(std::uint64_t verdict);
+  void broadcast_verdict(std::uint64_t verdict);
+  Status mismatch_with(int peer, std::uint64_t number, const Call& own) const;
+  int find_mismatch(std::uint64_t number, std::uint64_t fingerprint) const;
+  Status timed_out(const Operation& operation) const;
+  std::string operation_text(std::uint64_t number, const Call& call) const;
+  std::string last_operation_text() const;
+  void emit(tutti_event_kind kind, const Operation& operation, tutti_code code);
+
+  Process* process_;
+  Config config_;
+  std::string name_;
+  std::uint64_t id_;
+  int rank_;
+  std::vector<Member> members_;
+  SharedBlock control_block_;
+  std::vector<SharedBlock> abandoned_;  // pages of failed splits: peers may know them until they leave
+  ControlPage* control_;
+  std::unique_ptr<ChannelSet> channel_set_;  // outlives the communicator in the process's limbo
+  ChannelSet& channels_;
+  Selector selector_;
+  PlanCache plans_;
+  std::unique_ptr<PointToPoint> point_to_point_;
+  std::unique_ptr<RecorderSlot> private_recorder_;  // where the recorder knob is off
+  RecorderSlot* recorder_;
+  TickClock clock_;
+  WaitPolicy policy_;
+  std::uint64_t epoch_bits_;
+  std::uint64_t timeout_ticks_, compare_ticks_;
+
+  // State of the issuing thread.
+  std::atomic_flag issuing_ = ATOMIC_FLAG_INIT;
+  std::uint64_t next_number_ = 0;
+  std::uint64_t splits_ = 0;
+  Operation inline_;
+
+  // State of the drive token's holder.
+  std::atomic_flag driving_ = ATOMIC_FLAG_INIT;
+  Operation* current_ = nullptr;  // the running collective
+  std::array<CallEntry, 64> entries_;
+  std::uint64_t point_to_point_number_ = 0;
+  std::byte* scratch_ = nullptr;
+  std::size_t scratch_bytes_ = 0;
+  bool last_step_moved_ = false;
+  bool told_waiting_ = false;  // the control page says what this rank waits for
+  bool point_to_point_active_ = false;
+  std::uint64_t look_ticks_ = 0;  // last look at the clock during the current operation; 0: none yet
+  std::uint64_t next_point_to_point_look_ = 0;
+  std::vector<std::uint64_t> heartbeats_;  // of all members, when a deadline was first found past
+  std::uint64_t suspect_since_ = 0;
+  std::uint64_t next_look_ = 0;
+
+  std::mutex queue_mutex_;
+  std::deque<Operation*> queue_;  // collectives in issue order; the front may be running
+  std::deque<Operation*> new_point_to_point_;
+  std::atomic<int> queued_{0};  // in the two queues
+  std::atomic<int> new_point_to_point_count_{0};
+  std::atomic<std::uint64_t> pending_{0};  // asynchronous operations not done
+  std::atomic<int> waiters_{0};
+
+  std::mutex error_mutex_;
+  Status error_;  // first error
+  std::atomic<bool> failed_{false};
+  bool authored_ = false;  // the own page's text is taken
+  bool gone_ = false;      // said goodbye: peers' memory is not ours to touch any more
+
+  std::atomic<void (*)(const tutti_event*, void*)> hook_{nullptr};
+  std::atomic<void*> hook_argument_{nullptr};
+};
+
+}  // namespace tutti::core

@@ -1,0 +1,274 @@
+// SPDX-License-Identifier: Apache-2.0
+// How a communicator fails: one verdict for all ranks, with a text that names a rank and an operation.
+#include <algorithm>
+#include <cstring>
+
+#include "src/comm/communicator.h"
+
+namespace tutti::core {
+
+namespace {
+
+/// What `page`'s owner called as operation `number`; false if it has not, or so long ago that it is forgotten.
+bool read_descriptor(const ControlPage& page, std::uint64_t number, Call& call, std::uint64_t& fingerprint) {
+  const Descriptor& descriptor = page.descriptors[number % kDescriptors];
+  if (descriptor.sequence.load(std::memory_order_acquire) != number + 1) return false;
+  const std::uint64_t packed = descriptor.call.load(std::memory_order_relaxed);
+  fingerprint = descriptor.fingerprint.load(std::memory_order_relaxed);
+  call.count = descriptor.count.load(std::memory_order_relaxed);
+  call.what = static_cast<tutti_collective>(packed & 0xff);
+  call.type = static_cast<tutti_dtype>((packed >> 8) & 0xff);
+  call.op = static_cast<tutti_op>((packed >> 16) & 0xff);
+  call.peer = static_cast<int>(packed >> 32) - 1;
+  std::atomic_thread_fence(std::memory_order_acquire);
+  return descriptor.sequence.load(std::memory_order_relaxed) == number + 1;
+}
+
+std::string rank_list(const std::vector<int>& ranks) {
+  constexpr std::size_t kShown = 8;
+  std::string text;
+  for (std::size_t i = 0; i < ranks.size() && i < kShown; ++i) text += (i ? ", " : "") + std::to_string(ranks[i]);
+  if (ranks.size() > kShown) text += " and " + std::to_string(ranks.size() - kShown) + " more";
+  return text;
+}
+
+}  // namespace
+
+std::string Communicator::operation_text(std::uint64_t number, const Call& call) const {
+  const bool collective = call.what != TUTTI_SEND && call.what != TUTTI_RECV;
+  return (collective ? "op #" + std::to_string(number) + " " : std::string()) + describe(call) + " (communicator \"" +
+         name_ + "\")";
+}
+
+std::string Communicator::last_operation_text() const {
+  const std::uint64_t entered = control_->operation.load(std::memory_order_acquire);
+  if (entered == 0) return "before any operation of communicator \"" + name_ + "\"";
+  Call call;
+  std::uint64_t fingerprint = 0;
+  const bool running = control_->completed.load(std::memory_order_acquire) < entered;
+  std::string what = read_descriptor(*control_, entered - 1, call, fingerprint) ? operation_text(entered - 1, call)
+                                                                                : "op #" + std::to_string(entered - 1);
+  return (running ? "during " : "after ") + what + " of rank " + std::to_string(rank_);
+}
+
+// ---- the verdict -------------------------------------------------------------------------------------------------
+
+/// Ends the communicator everywhere. Any thread; does not touch operations: their drivers see the verdict.
+void Communicator::fail(const Status& status) {
+  std::lock_guard lock(error_mutex_);
+  if (gone_) return;
+  std::atomic<std::uint64_t>& arbiter = channels_.peer(0).control->verdict;
+  std::uint64_t verdict = arbiter.load(std::memory_order_acquire);
+  if (verdict == 0 && !authored_) {
+    authored_ = true;
+    const std::string text = status.message() + (status.remedy().empty() ? "" : " (" + status.remedy() + ")");
+    const std::size_t bytes = std::min(text.size(), sizeof control_->text - 1);
+    std::memcpy(control_->text, text.data(), bytes);
+    control_->text[bytes] = 0;
+    // First error wins: rank 0's page decides between ranks that fail at once. Pairs with the acquire in
+    // notice_verdict.
+    const std::uint64_t own = pack_verdict(status.code(), status.failing_rank(), rank_);
+    if (arbiter.compare_exchange_strong(verdict, own, std::memory_order_acq_rel)) verdict = own;
+  }
+  if (verdict != 0) broadcast_verdict(verdict);
+}
+
+void Communicator::broadcast_verdict(std::uint64_t verdict) {
+  for (int r = 0; r < ranks(); ++r) {
+    ControlPage& page = *channels_.peer(r).control;
+    std::uint64_t none = 0;
+    page.verdict.compare_exchange_strong(none, verdict, std::memory_order_acq_rel);
+    if (page.sleeping.load(std::memory_order_relaxed) != 0) SendChannel::ring(page);
+  }
+}
+
+/// The driver's side: what is complete stays complete, everything else ends with the first error. Token held.
+void Communicator::notice_verdict() {
+  // The last bytes may have come between our last look at the mailboxes and the verdict.
+  if (current_ && step(*current_)) current_ = nullptr;
+  Status error = adopt(control_->verdict.load(std::memory_order_acquire));
+  {
+    std::lock_guard lock(error_mutex_);
+    if (error_.is_ok()) {
+      error_ = std::move(error);
+      std::strncpy(recorder_->error, error_.to_string().c_str(), sizeof recorder_->error - 1);
+      recorder_->state = 3;
+      failed_.store(true, std::memory_order_release);
+    }
+  }
+  end_everything(status());
+}
+
+void Communicator::end_everything(const Status& status) {
+  if (current_) {
+    Operation* running = current_;
+    current_ = nullptr;
+    finish(*running, status);
+  }
+  std::deque<Operation*> waiting;
+  {
+    std::lock_guard lock(queue_mutex_);
+    waiting.swap(queue_);
+    waiting.insert(waiting.end(), new_point_to_point_.begin(), new_point_to_point_.end());
+    new_point_to_point_.clear();
+    new_point_to_point_count_.store(0, std::memory_order_relaxed);
+    queued_.store(0, std::memory_order_release);
+  }
+  for (Operation* operation : waiting) conclude(*operation, status);
+  point_to_point_->fail(status);
+  point_to_point_active_ = false;
+}
+
+Status Communicator::adopt(std::uint64_t verdict) {
+  const int author = verdict_author(verdict);
+  if (author < 0 || author >= ranks()) return Status::error(TUTTI_INTERNAL, "malformed verdict on the control page");
+  char text[sizeof control_->text];
+  std::memcpy(text, channels_.peer(author).control->text, sizeof text);
+  text[sizeof text - 1] = 0;
+  return Status::error(verdict_code(verdict), text, verdict_culprit(verdict));
+}
+
+Status Communicator::status() {
+  if (!failed_.load(std::memory_order_acquire)) {
+    if (control_->verdict.load(std::memory_order_acquire) == 0) return {};
+    // Nobody drives right now: take notice here.
+    if (try_drive()) {
+      notice_verdict();
+      stop_driving();
+    } else {
+      return adopt(control_->verdict.load(std::memory_order_acquire));
+    }
+  }
+  std::lock_guard lock(error_mutex_);
+  return error_;
+}
+
+void Communicator::abort(const std::string& reason) {
+  fail(Status::error(TUTTI_ABORTED,
+                     "rank " + std::to_string(rank_) + " aborted communicator \"" + name_ + "\"" +
+                         (reason.empty() ? "" : ": " + reason),
+                     rank_));
+}
+
+bool Communicator::has_member_in(const ProcessId& process) const {
+  return std::any_of(members_.begin(), members_.end(), [&](const Member& member) { return member.process == process; });
+}
+
+void Communicator::process_lost(const ProcessId& process, const std::string& text) {
+  for (int r = 0; r < ranks(); ++r) {
+    const Member& member = members_[static_cast<std::size_t>(r)];
+    if (member.process != process || control_->left(r, ranks()).load(std::memory_order_acquire) != 0) continue;
+    fail(Status::error(TUTTI_PEER_LOST,
+                       "rank " + std::to_string(r) + " (pid " + std::to_string(member.pid) + ") is gone, " + text +
+                           ", " + last_operation_text(),
+                       r)
+             .with_remedy("see what killed it: its own output, dmesg for the out-of-memory killer"));
+    return;
+  }
+}
+
+// ---- findings ----------------------------------------------------------------------------------------------------
+
+int Communicator::find_mismatch(std::uint64_t number, std::uint64_t fingerprint) const {
+  for (int r = 0; r < ranks(); ++r) {
+    if (r == rank_) continue;
+    const ControlPage& page = *channels_.peer(r).control;
+    if (page.operation.load(std::memory_order_acquire) <= number) continue;  // has not called it yet
+    Call call;
+    std::uint64_t theirs = 0;
+    if (read_descriptor(page, number, call, theirs) && theirs != fingerprint) return r;
+  }
+  return -1;
+}
+
+Status Communicator::mismatch_with(int peer, std::uint64_t number, const Call& own) const {
+  const ControlPage& page = *channels_.peer(peer).control;
+  Call theirs;
+  std::uint64_t fingerprint = 0;
+  const std::string head =
+      "op #" + std::to_string(number) + " (communicator \"" + name_ + "\"): rank " + std::to_string(peer);
+  const std::string tail = ", rank " + std::to_string(rank_) + " called " + describe(own);
+  if (!read_descriptor(page, number, theirs, fingerprint)) {
+    const std::uint64_t at = page.operation.load(std::memory_order_acquire);
+    return Status::error(
+        TUTTI_MISMATCH,
+        head + " sent data of another operation (it is at op #" + std::to_string(at ? at - 1 : 0) + ")" + tail, peer);
+  }
+  std::string text = head + " called " + describe(theirs) + tail;
+  if (describe(theirs) == describe(own)) text += ", by another algorithm";
+  return Status::error(TUTTI_MISMATCH, text, peer)
+      .with_remedy(
+          "every rank must call the same collectives in the same order with the same count, type, op and root");
+}
+
+/// Who holds an operation up at its deadline: a rank that has not called it, else one that no longer moves, else the
+/// end of the chain of waits.
+Status Communicator::timed_out(const Operation& operation) const {
+  const std::uint64_t number = operation.number;
+  std::vector<int> absent, frozen;
+  for (int r = 0; r < ranks(); ++r) {
+    if (r == rank_) continue;
+    const ControlPage& page = *channels_.peer(r).control;
+    if (page.operation.load(std::memory_order_acquire) <= number)
+      absent.push_back(r);
+    else if (page.completed.load(std::memory_order_acquire) <= number &&
+             page.heartbeat.load(std::memory_order_relaxed) == heartbeats_[static_cast<std::size_t>(r)])
+      frozen.push_back(r);
+  }
+  const double seconds = static_cast<double>(clock_.to_ns(operation.deadline_ticks - operation.started_ticks)) / 1e9;
+  char limit[32];
+  std::snprintf(limit, sizeof limit, "%.3g s", seconds);
+  std::string text = operation_text(number, operation.call) + " has not finished within " + limit + ": ";
+  int culprit = -1;
+  if (!absent.empty()) {
+    culprit = absent.front();
+    const std::uint64_t at = channels_.peer(culprit).control->operation.load(std::memory_order_acquire);
+    const bool done = channels_.peer(culprit).control->completed.load(std::memory_order_acquire) >= at;
+    text += (absent.size() == 1 ? "rank " : "ranks ") + rank_list(absent) + (absent.size() == 1 ? " has" : " have") +
+            " not arrived (" + std::to_string(ranks() - static_cast<int>(absent.size())) + " of " +
+            std::to_string(ranks()) + " ranks have; rank " + std::to_string(culprit) +
+            (at == 0 ? " has called nothing yet" : (done ? " finished op #" : " is in op #") + std::to_string(at - 1)) +
+            ")";
+  } else if (!frozen.empty()) {
+    culprit = frozen.front();
+    text += (frozen.size() == 1 ? "rank " : "ranks ") + rank_list(frozen) + (frozen.size() == 1 ? " has" : " have") +
+            " arrived but no longer moves (stopped, or starved of a core)";
+  } else {
+    culprit = operation.execution.waiting_on();
+    std::uint32_t step = operation.execution.waiting_step();
+    for (int hops = 0; hops < ranks() && culprit >= 0; ++hops) {
+      const std::uint64_t waiting = channels_.peer(culprit).control->waiting.load(std::memory_order_relaxed);
+      const int next = static_cast<int>(waiting & 0xffffffffu) - 1;
+      if (next < 0 || next == rank_ || next >= ranks()) break;
+      culprit = next;
+      step = static_cast<std::uint32_t>(waiting >> 32);
+    }
+    text += "all ranks have arrived; the chain of waits ends at rank " + std::to_string(culprit) + ", step " +
+            std::to_string(step);
+  }
+  return Status::error(TUTTI_TIMEOUT, text, culprit)
+      .with_remedy("`tutti top` shows who waits for whom; longer: tutti_call.timeout_s or the timeout knob");
+}
+
+void Communicator::emit(tutti_event_kind kind, const Operation& operation, tutti_code code) {
+  auto* hook = hook_.load(std::memory_order_acquire);
+  if (!hook) return;
+  const Call& call = operation.call;
+  tutti_event event{};
+  event.struct_size = sizeof event;
+  event.kind = kind;
+  event.code = code;
+  event.what = call.what;
+  event.type = call.type;
+  event.op = call.op;
+  event.peer = call.peer;
+  event.count = call.count;
+  event.sequence = operation.number;
+  event.tag = call.tag;
+  event.time_ns = static_cast<std::uint64_t>(monotonic_ns());
+  event.communicator = name_.c_str();
+  event.algorithm = operation.row ? operation.row->name.data() : "";
+  hook(&event, hook_argument_.load(std::memory_order_acquire));
+}
+
+}  // namespace tutti::core

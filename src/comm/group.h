@@ -1,0 +1,46 @@
+// SPDX-License-Identifier: Apache-2.0
+// Operations of one thread that start together.
+#pragma once
+
+#include <functional>
+#include <vector>
+
+#include "src/comm/communicator.h"
+
+namespace tutti::core {
+
+class Group {
+ public:
+  /// The calling thread's group.
+  static Group& current();
+
+  bool open() const { return depth_ > 0; }
+  void begin() { ++depth_; }
+  /// At the outermost end: creations run (side by side, since the ranks of one communicator wait for each other), then
+  /// operations start in the order of the calls, then those without a handle are waited for. The first error is
+  /// returned; all is ended.
+  Status end();
+
+  /// `create` runs on some thread at the end.
+  void add_creation(std::function<Status()> create) { creations_.push_back(std::move(create)); }
+  /// Takes the reference if nobody else waits for it (`blocking`).
+  void add_operation(Operation* operation, bool blocking);
+  /// An error of a call inside, for end() to return.
+  void note_error(const Status& status) {
+    if (error_.is_ok()) error_ = status;
+  }
+
+ private:
+  struct Entry {
+    Operation* operation;
+    bool blocking;
+  };
+  Status run_creations();
+
+  int depth_ = 0;
+  std::vector<std::function<Status()>> creations_;
+  std::vector<Entry> operations_;
+  Status error_;
+};
+
+}  // namespace tutti::core

@@ -1,0 +1,88 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include <atomic>
+#include <cstdint>
+#include <functional>
+#include <mutex>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "src/base/types.h"
+#include "src/comm/plan_cache.h"
+#include "src/exec/executor.h"
+#include "src/exec/recorder.h"
+#include "tutti/tutti.h"
+
+namespace tutti::core {
+
+class Communicator;
+struct CallEntry;
+
+/// The arguments of one call, as the user gave them.
+struct Call {
+  tutti_collective what = TUTTI_BARRIER;
+  tutti_dtype type = TUTTI_INT8;
+  tutti_op op = TUTTI_SUM;
+  int peer = -1;  ///< root, or the other rank of send and recv (TUTTI_ANY_SOURCE allowed there)
+  std::uint64_t count = 0;
+  const void* in = nullptr;
+  void* out = nullptr;
+  std::uint64_t tag = 0;       ///< tutti_call::tag
+  std::uint32_t match = 0;     ///< tag of send and recv
+  double timeout_s = 0;        ///< 0: the communicator's
+  std::string_view algorithm;  ///< forced row; must outlive the call until the operation has started
+};
+
+/// "all_reduce float32 x 1048576 sum", "broadcast int8 x 4 root 0", "send float32 x 3 to 1 tag 7".
+std::string describe(const Call& call);
+
+/// One operation from issue to completion; the object behind tutti_work. Reference counted: the user's handle and the
+/// communicator's queue hold one each. Fields above the line belong to the holder of the communicator's drive token.
+class Operation {
+ public:
+  enum class State : std::uint32_t { queued, running, done };
+
+  Call call;
+  Communicator* communicator = nullptr;  ///< null once done
+  std::uint64_t number = 0;
+  std::string algorithm_copy;  ///< keeps Call::algorithm alive for asynchronous calls
+  CpuExecution execution;
+  CallEntry* entry = nullptr;
+  const Algorithm* row = nullptr;  ///< collectives, once started
+  Record* record = nullptr;
+  std::uint64_t issued_ticks = 0, started_ticks = 0, first_ticks = 0, last_peer_ticks = 0, done_ticks = 0;
+  std::uint64_t deadline_ticks = 0;
+  int last_peer = -1;
+  int source = -1;  ///< recv: rank the message came from
+  int* source_out = nullptr;
+  bool asynchronous = false;
+  std::atomic<bool> submitted{true};  ///< false while its group is open
+  // ---- any thread
+  std::atomic<State> state{State::queued};
+  std::atomic<int> references{1};
+  std::atomic<int> waiters{0};
+
+  bool done() const { return state.load(std::memory_order_acquire) == State::done; }  // pairs with finish()
+  /// Valid once done().
+  const Status& status() const { return status_; }
+  /// Ends the operation; callbacks go to the engine's callback thread.
+  void finish(Status status);
+  /// What is known so far; any thread (times of a running operation may be a moment old).
+  void fill_times(tutti_times& times) const;
+  /// Calls back once, after completion.
+  void on_complete(std::function<void(tutti_code)> callback);
+
+  void retain() { references.fetch_add(1, std::memory_order_relaxed); }
+  void release() {
+    if (references.fetch_sub(1, std::memory_order_acq_rel) == 1) delete this;
+  }
+
+ private:
+  Status status_;
+  std::mutex callback_mutex_;
+  std::vector<std::function<void(tutti_code)>> callbacks_;
+};
+
+}  // namespace tutti::core

@@ -1,0 +1,78 @@
+// SPDX-License-Identifier: Apache-2.0
+// What this process has once, whatever the number of its communicators: shared memory, recorder, watcher, engine.
+// Created by the first communicator, kept until exit. Besides the logger the only state outside objects.
+#pragma once
+
+#include <memory>
+#include <mutex>
+#include <string>
+#include <vector>
+
+#include "src/base/config.h"
+#include "src/comm/bootstrap.h"
+#include "src/comm/engine.h"
+#include "src/comm/user_memory.h"
+#include "src/comm/watcher.h"
+#include "src/exec/recorder.h"
+#include "transports/transport.h"
+
+namespace tutti::core {
+
+class Communicator;
+
+/// Memory of a communicator that has ended here, kept until no peer can touch it any more.
+class Limbo {
+ public:
+  virtual ~Limbo() = default;
+  /// True once every member has left or its process is gone.
+  virtual bool free_now(const Watcher& watcher) const = 0;
+};
+
+class Process {
+ public:
+  /// The one instance; made on first call with that call's configuration. Errors: unavailable (shared memory),
+  /// unsupported (this is a forked child of a process that used Tutti).
+  static Result<Process*> get(const Config& config, const std::string& job);
+  /// The instance if there is one.
+  static Process* current();
+  /// True in the child of a process that used Tutti.
+  static bool forked();
+  static Status refuse_fork();
+  ~Process();
+
+  const ProcessId& id() const { return id_; }
+  Endpoint& endpoint() { return *endpoint_; }
+  std::byte* arena() const { return arena_; }
+  Recorder& recorder() { return *recorder_; }
+  Watcher& watcher() { return *watcher_; }
+  Engine& engine() { return engine_; }
+  UserMemory& memory() { return *memory_; }
+  /// Cores that this process may run on (affinity mask).
+  int cores() const { return cores_; }
+
+  void attach(Communicator* communicator);
+  void detach(Communicator* communicator);
+  /// Takes the memory of an ended communicator and frees what can be freed.
+  void retire(std::unique_ptr<Limbo> memory);
+  void sweep();
+
+ private:
+  Process() = default;
+  static void at_exit();
+  static void in_forked_child();
+  void on_lost(const ProcessId& process, const std::string& text);
+
+  ProcessId id_{};
+  std::unique_ptr<Endpoint> endpoint_;
+  std::byte* arena_ = nullptr;
+  std::unique_ptr<Recorder> recorder_;
+  std::unique_ptr<UserMemory> memory_;
+  Engine engine_;
+  std::mutex mutex_;  // communicators_, limbo_
+  std::vector<Communicator*> communicators_;
+  std::vector<std::unique_ptr<Limbo>> limbo_;
+  int cores_ = 1;
+  std::unique_ptr<Watcher> watcher_;  // last: its thread calls on_lost
+};
+
+}  // namespace tutti::core
