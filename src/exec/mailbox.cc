@@ -18,18 +18,21 @@ std::byte* SendChannel::reserve_outside(std::size_t bytes, std::size_t fifo_byte
     if (at < 0 && refresh()) at = small_.place(rounded);
     return at < 0 ? nullptr : shared_->small + at;
   }
-  if (!fifo_block_.pointer || fifo_.size() < rounded) {
-    if (!idle()) return nullptr;  // a larger FIFO replaces the old one once nobody reads it
+  if (fifo_.size() < rounded) {
+    // A larger FIFO replaces the old one once nobody reads it. Credit for large messages comes back at once, so this
+    // does not wait for small ones whose credit the receiver withholds.
+    if (!fifo_.empty()) refresh();
+    if (!fifo_.empty()) return nullptr;
     if (fifo_block_.pointer) endpoint_.release(fifo_block_);
     fifo_block_ = {};
+    fifo_.resize(0);
     auto block = endpoint_.allocate(std::max<std::size_t>(fifo_bytes, rounded));
     if (!block.is_ok()) {
       failure_ = block.status();
       return nullptr;
     }
     fifo_block_ = *block;
-    fifo_ = RingSpace(fifo_block_.bytes);
-    ends_.fill({small_.head(), 0});
+    fifo_.resize(fifo_block_.bytes);
   }
   std::int64_t at = fifo_.place(rounded);
   if (at < 0 && refresh()) at = fifo_.place(rounded);

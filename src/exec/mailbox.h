@@ -80,6 +80,8 @@ class RingSpace {
     return offset;
   }
   std::uint64_t head() const { return head_; }
+  /// Only while empty.
+  void resize(std::uint64_t size) { size_ = size; }
   void free_to(std::uint64_t head) { tail_ = head > tail_ ? head : tail_; }
 
  private:
@@ -130,7 +132,6 @@ class SendChannel {
   }
 
   std::uint64_t eager_matched() const { return shared_->eager_matched.load(std::memory_order_acquire); }
-  bool idle() { return sequence_ == consumed_ || (refresh(), sequence_ == consumed_); }
   std::uint64_t sequence() const { return sequence_; }
   /// True once the FIFO could not be had: the caller reports it (memory).
   const Status& failure() const { return failure_; }
