@@ -178,7 +178,7 @@ class OutputProof {
     return Simulation::at(program_, last, rule, text);
   }
 
-  /// "output 3 misses rank 5's contribution, holds rank 2's twice": counted by runs with words 0 and 1.
+  /// "output 3 misses rank 5's contribution, holds rank 2's 2 times": counted by a run for each rank.
   std::string explain(int rank, std::uint32_t chunk) const {
     const std::string where = "output " + std::to_string(chunk);
     const Contract& contract = program_.operations[operation_].contract;
@@ -188,14 +188,12 @@ class OutputProof {
     constexpr int kMostShown = 4;
     int shown = 0;
     for (int other = 0; other < contract.ranks() && shown < kMostShown; ++other) {
-      const std::uint64_t count = count_in(cell, {Words::Mode::one_contribution, other, chunk});
+      const std::uint64_t count = count_in(cell, {.only_rank = other});
       const std::uint64_t wanted = contract.contributes(other, chunk) ? 1 : 0;
       if (count == wanted) continue;
       ++shown;
       faults += (faults.empty() ? "" : ", ") + describe_count(other, count, wanted);
     }
-    if (count_in(cell, {Words::Mode::other_chunks, 0, chunk}) != 0)
-      faults += std::string(faults.empty() ? "" : ", ") + "holds data of other chunks";
     return where + " " + faults;
   }
 

@@ -279,6 +279,7 @@ class ProgramMaker {
     const bool fuses = action.kind == ActionKind::receive || action.kind == ActionKind::reduce;
     if (fuses && action.forward >= 0) instruction.out_edge = tx(action.forward);
     if (action.kind == ActionKind::copy || (fuses && action.keep)) instruction.cell = cell_of(action.dst);
+    if (action.kind != ActionKind::wait) instruction.chunk = static_cast<std::int32_t>(action.chunk & 0x7fffffffu);
     instruction.scale = action.scale;
     instruction.final = action.final;
     finish(action.site, action.src, action.dst);

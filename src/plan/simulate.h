@@ -27,12 +27,10 @@ struct SimulateStats {
   std::uint32_t most_in_flight = 0;  ///< unconsumed messages of one edge
 };
 
-/// The words that stand for data. In `random` mode every contribution is a random word; the others count, for the
-/// explanation of a wrong result, how often one contribution (or any foreign chunk) is in it.
+/// The words that stand for data: random ones, or (only_rank >= 0, for the explanation of a wrong result) 1 for the
+/// contributions of one rank and 0 for all others, so that sums count.
 struct Words {
-  enum class Mode : std::uint8_t { random, one_contribution, other_chunks } mode = Mode::random;
-  int rank = 0;
-  std::uint32_t chunk = 0;
+  int only_rank = -1;
 };
 
 /// What a slot or message holds: the wrapping sum of its contributions, and a hash of its expression tree that is
@@ -67,6 +65,7 @@ class Simulation {
     Value value;
     std::uint32_t payload = 0;  ///< index of its clock and bits
     std::uint32_t depth = 0;
+    std::uint32_t chunk = 0;  ///< whose piece it is
     std::uint16_t operation = 0;
     bool final = false;
   };
@@ -91,6 +90,7 @@ class Simulation {
   void write_cell(std::uint32_t thread, const Instruction& instruction, const Message& result);
   void post(std::uint32_t thread, const Instruction& instruction, Message message);
   void finish_operation(std::uint32_t thread, const Instruction& instruction);
+  bool apply_chunk(const Instruction& instruction, const Message& result);
   bool apply_final(const Instruction& instruction, std::uint32_t finals, Message& result);
 
   bool known(std::uint32_t thread, std::uint32_t other, std::uint32_t epoch) const;
@@ -125,6 +125,7 @@ class Simulation {
 
   std::vector<Value> values_;
   std::vector<std::int32_t> writer_;
+  std::vector<std::uint32_t> chunk_;
   std::vector<std::uint8_t> final_, clobbered_;
 
   // Several lanes per rank only: vector clocks, and per cell the last write and every lane's last read.

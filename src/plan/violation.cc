@@ -12,6 +12,7 @@ std::string_view rule_name(Rule rule) {
     case Rule::unmatched: return "unmatched message";
     case Rule::deadlock: return "deadlock";
     case Rule::unwritten: return "read before write";
+    case Rule::chunk_mixup: return "chunk mix-up";
     case Rule::race: return "slot hazard";
     case Rule::in_place: return "in-place hazard";
     case Rule::contribution: return "wrong contribution";

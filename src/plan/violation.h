@@ -19,6 +19,7 @@ enum class Rule : std::uint8_t {
   unmatched,      ///< a send nobody receives or a receive nobody sends
   deadlock,       ///< the ranks wait for each other with the stated credits
   unwritten,      ///< a slot is read before anything was written to it
+  chunk_mixup,    ///< pieces of different chunks, which may have different sizes, meet
   race,           ///< lanes of one rank touch a slot, one of them writes, and neither wait nor message orders them
   in_place,       ///< right out of place, wrong when input and output share memory
   contribution,   ///< an output misses, repeats or mixes up contributions

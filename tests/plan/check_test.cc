@@ -99,8 +99,9 @@ TEST(Check, names_chunks_that_were_mixed_up) {
   auto schedules = make(2, {.chunks = 2, .scratch_chunks = 2}, write_two_ahead);
   for (Schedule& schedule : schedules) std::swap(schedule.steps[5].src, schedule.steps[7].src);
   const CheckOutcome outcome = check_schedules(schedules, {.credits = 2});
-  expect_violation(outcome, Rule::contribution, 0, 0, 5);
-  EXPECT_NE(outcome.violation->text.find("data of other chunks"), std::string::npos) << outcome.violation->text;
+  expect_violation(outcome, Rule::chunk_mixup, 1, 0, 5);
+  EXPECT_NE(outcome.violation->text.find("adds a piece of chunk 1 to one of chunk 0"), std::string::npos)
+      << outcome.violation->text;
 }
 
 TEST(Check, finds_an_output_that_nobody_writes) {
