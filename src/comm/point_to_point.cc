@@ -28,7 +28,7 @@ constexpr std::uint64_t kUnmatchedBytes = 64 * 1024;
 /// A DATA piece: with four in the FIFO the copy in and the copy out overlap.
 constexpr std::uint64_t kPieceDivisor = 8;
 /// The line's fingerprint says how long a message of this lane is, and that it is one.
-constexpr std::uint64_t kLengthTag = 0x7032700000000000;
+constexpr std::uint64_t kLengthTag = 0x7032000000000000;
 constexpr std::uint64_t kLengthMask = 0x0000ffffffffffff;
 
 enum class Kind : std::uint32_t { eager = 1, rts, cts, data };
