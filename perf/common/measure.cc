@@ -68,9 +68,10 @@ tutti_code Worker::call_once(const Row& row, bool in_place, uint64_t iteration, 
   return code;
 }
 
-ExitCode Worker::call_failed(tutti_code code, const Row& row) const {
+ExitCode Worker::call_failed(tutti_code code, const Row& row, const char* file, int line) const {
   const Program& program = process_.program;
-  return operation_failed(code, locals_[0], std::string(program.operation) + " of " + describe_row(program, row));
+  return operation_failed(code, locals_[0], std::string(program.operation) + " of " + describe_row(program, row), file,
+                          line);
 }
 
 /// `aggregate` calls, in one group unless something must happen between them.

@@ -258,8 +258,9 @@ ExitCode Worker::gather_iterations(const std::vector<double>& mine, Placement& p
   return ExitCode::ok;
 }
 
-ExitCode Worker::operation_failed(tutti_code code, const LocalRank& local, const std::string& what) const {
-  return checked_within(code, options().timeout_s, "rank " + std::to_string(local.world_rank) + " " + what);
+ExitCode Worker::operation_failed(tutti_code code, const LocalRank& local, const std::string& what, const char* file,
+                                  int line) const {
+  return checked_within(code, options().timeout_s, "rank " + std::to_string(local.world_rank) + " " + what, file, line);
 }
 
 }  // namespace tutti::perf

@@ -77,7 +77,8 @@ class Worker {
   ExitCode average_time(double& seconds);
   /// Iteration times of all ranks -> the slowest rank's, and per process the slowest of its ranks.
   ExitCode gather_iterations(const std::vector<double>& mine, Placement& placement);
-  ExitCode operation_failed(tutti_code code, const LocalRank& local, const std::string& what) const;
+  ExitCode operation_failed(tutti_code code, const LocalRank& local, const std::string& what,
+                            const char* file = __builtin_FILE(), int line = __builtin_LINE()) const;
 
  private:
   ExitCode connect();
@@ -106,7 +107,8 @@ class Worker {
   void prepare(const Row& row, bool in_place) const;
   tutti_code call_once(const Row& row, bool in_place, uint64_t iteration, std::deque<tutti_work*>* works);
   ExitCode call_iteration(const Row& row, bool in_place, uint64_t iteration);
-  ExitCode call_failed(tutti_code code, const Row& row) const;
+  ExitCode call_failed(tutti_code code, const Row& row, const char* file = __builtin_FILE(),
+                       int line = __builtin_LINE()) const;
   ExitCode measure(const Row& row, bool in_place, Placement& placement);
   ExitCode time_iterations(const Row& row, bool in_place, Placement& placement);
   ExitCode check(Row row, bool in_place, Placement& placement);

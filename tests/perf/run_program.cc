@@ -20,7 +20,7 @@ ProgramRun run_command(const std::string& command) {
   if (descriptor < 0) return {};
   close(descriptor);
   ProgramRun result;
-  std::FILE* pipe = popen(("timeout 100 " + command + " 2>" + error_file).c_str(), "r");
+  std::FILE* pipe = popen(("timeout 40 " + command + " 2>" + error_file).c_str(), "r");
   if (pipe == nullptr) return result;
   char buffer[4096];
   for (size_t bytes = 0; (bytes = std::fread(buffer, 1, sizeof buffer, pipe)) > 0;) result.output.append(buffer, bytes);

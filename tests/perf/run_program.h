@@ -11,7 +11,7 @@ struct ProgramRun {
   std::string output, error;
 };
 
-/// Runs `command` through the shell (with a limit of 100 s) and waits for it.
+/// Runs `command` through the shell (with a limit of 40 s) and waits for it.
 ProgramRun run_command(const std::string& command);
 /// build/bin/NAME ARGUMENTS, without a launcher's variables.
 ProgramRun run_benchmark(const std::string& name, const std::string& arguments);
