@@ -244,6 +244,14 @@ bool Communicator::step(Operation& operation) {
   return true;
 }
 
+/// What this rank knows about the buffers of a call.
+void Communicator::announce(const Call& call, Announcement& input, Announcement& output) const {
+  const std::uint64_t block = call.count * dtype_bytes(call.type);
+  const std::uint64_t whole = block * static_cast<std::uint64_t>(ranks());
+  if (call.in) input = process_->memory().find(call.in, call.what == TUTTI_REDUCE_SCATTER ? whole : block);
+  if (call.out) output = process_->memory().find(call.out, call.what == TUTTI_ALL_GATHER ? whole : block);
+}
+
 /// Makes `operation` the running collective. False: it has ended already.
 bool Communicator::start(Operation& operation) {
   const Call& call = operation.call;
@@ -262,6 +270,10 @@ bool Communicator::start(Operation& operation) {
   descriptor.count.store(call.count, std::memory_order_relaxed);
   descriptor.call.store(pack_call(call.what, call.type, call.op, call.peer), std::memory_order_relaxed);
   descriptor.tag.store(call.tag, std::memory_order_relaxed);
+  Announcement input, output;
+  if (!process_->memory().empty()) announce(call, input, output);
+  Descriptor::store(descriptor.input, input);
+  Descriptor::store(descriptor.output, output);
   descriptor.sequence.store(number + 1, std::memory_order_release);
   control_->operation.store(number + 1, std::memory_order_release);
 
@@ -280,6 +292,8 @@ bool Communicator::start(Operation& operation) {
   record.peer = call.peer;
   record.last_peer = -1;
   record.code = TUTTI_IN_PROGRESS;
+  record.input_registration = input.registration;
+  record.output_registration = output.registration;
   record.lanes = 0;
   record.bytes = 0;
   operation.record = &record;

@@ -113,6 +113,7 @@ class Communicator {
   void stop_driving() { driving_.clear(std::memory_order_release); }
   bool advance();
   bool advance_collectives();
+  void announce(const Call& call, Announcement& input, Announcement& output) const;
   bool start(Operation& operation);
   bool step(Operation& operation);
   void finish(Operation& operation, Status status);

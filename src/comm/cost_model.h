@@ -1,7 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
-// T = rounds * alpha + messages * overhead + sent * n * beta + reduced * n * gamma (Hockney with a reduction term;
-// shared/performance.md section 2.1). The constants per kind of link are documented in cost_model.cc; measured ones
-// replace them later without a change here.
+// T = rounds * alpha + messages * overhead + n * (sent * beta + reduced * gamma + copied * delta), Hockney's model with
+// terms for what a receiver does with the bytes: reduce them where they lie, or copy them out (copied = sent - reduced
+// in rows where every rank receives what it sends). The constants per kind of link are documented in cost_model.cc;
+// measured ones replace them later without a change here.
 #pragma once
 
 #include <cstdint>
@@ -16,8 +17,9 @@ struct LinkCost {
   std::string_view kind;  ///< "shm", "shm, more ranks than cores"
   double alpha_ns;        ///< latency of a message that its receiver waits for
   double overhead_ns;     ///< processor time of a message at either end
-  double beta_ns;         ///< per byte sent: copy in and read out
-  double gamma_ns;        ///< per byte reduced
+  double beta_ns;         ///< per byte sent: the copy into the peer's reach
+  double gamma_ns;        ///< per byte reduced from where the sender put it
+  double delta_ns;        ///< per byte copied out
 };
 
 /// Constants for `local_ranks` ranks on `cores` usable cores of one machine.

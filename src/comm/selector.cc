@@ -70,9 +70,10 @@ std::string Selector::explain(tutti_collective what, std::uint64_t bytes, std::s
   if (!chosen.is_ok()) return text + chosen.status().to_string() + "\n";
   text += std::string((*chosen)->name) + (forced.empty() ? ", the cheapest by the model\n" : ", as asked for\n");
   char line[192];
-  std::snprintf(line, sizeof line, "  link %.*s: alpha %.0f ns, overhead %.0f ns, beta %.3f ns/B, gamma %.3f ns/B\n",
+  std::snprintf(line, sizeof line,
+                "  link %.*s: alpha %.0f ns, overhead %.0f ns, beta %.3f, gamma %.3f, delta %.3f ns/B\n",
                 static_cast<int>(cost_.kind.size()), cost_.kind.data(), cost_.alpha_ns, cost_.overhead_ns,
-                cost_.beta_ns, cost_.gamma_ns);
+                cost_.beta_ns, cost_.gamma_ns, cost_.delta_ns);
   text += line;
   for (const Candidate& candidate : candidates(what, bytes)) {
     const RowCost cost = candidate.row->cost(ranks_);

@@ -8,16 +8,10 @@
 #include <mutex>
 #include <optional>
 
+#include "src/exec/control.h"
 #include "transports/transport.h"
 
 namespace tutti::core {
-
-/// What an operation announces about a buffer: all ranks must see all of it before they agree on a path without copies.
-struct Announcement {
-  std::uint32_t registration = 0;  ///< 0: not registered
-  std::uint32_t generation = 0;    ///< of the memory: a freed and re-allocated address is another buffer
-  std::uint64_t offset = 0;        ///< in the process's arena; ~0: registered, but not memory that peers can map
-};
 
 /// Thread-safe.
 class UserMemory {

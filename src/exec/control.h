@@ -14,14 +14,30 @@ namespace tutti::core {
 /// Counters of different writers never share a line; adjacent-line prefetchers make that 128 bytes.
 constexpr std::size_t kLineStride = 128;
 
-/// What a rank called, readable by every local peer: the text of a mismatch is made from two of these. Written by its
-/// rank, `sequence` last; readers copy and check that it did not change.
-struct alignas(64) Descriptor {
+/// What an operation announces about one of its buffers. Only when all ranks announce mapped memory may they agree on a
+/// path without copies; no rank decides that alone.
+struct Announcement {
+  std::uint32_t registration = 0;  ///< 0: not registered
+  std::uint32_t generation = 0;    ///< of the memory: a freed and re-allocated address is another buffer
+  std::uint64_t offset = 0;        ///< in the process's arena; ~0: registered, but not memory that peers can map
+};
+
+/// What a rank called, readable by every local peer: the text of a mismatch is made from two of these. It is the
+/// operation's announcement line as well. Written by its rank, `sequence` last; readers copy and check that it did not
+/// change.
+struct alignas(kLineStride) Descriptor {
   std::atomic<std::uint64_t> sequence;  ///< operation number + 1; 0: empty
   std::atomic<std::uint64_t> fingerprint;
   std::atomic<std::uint64_t> count;
   std::atomic<std::uint64_t> call;  ///< packed: what | type << 8 | op << 16 | (root + 1) << 32
   std::atomic<std::uint64_t> tag;
+  // Two announcements as words: registration | generation << 32, offset.
+  std::atomic<std::uint64_t> input[2], output[2];
+
+  static void store(std::atomic<std::uint64_t> (&words)[2], const Announcement& announcement) {
+    words[0].store(announcement.registration | std::uint64_t{announcement.generation} << 32, std::memory_order_relaxed);
+    words[1].store(announcement.offset, std::memory_order_relaxed);
+  }
 };
 constexpr std::size_t kDescriptors = 64;
 

@@ -26,12 +26,13 @@ struct alignas(128) Record {
   std::uint64_t bytes;
   std::uint64_t issued, started, first_byte, last_peer_time;
   std::atomic<std::uint64_t> done;
-  std::uint8_t what, type, op, lanes;  ///< tutti_collective, tutti_dtype, tutti_op
-  std::int32_t peer;                   ///< root or peer; -1
-  std::int32_t last_peer;              ///< rank that came last; -1
-  std::int32_t code;                   ///< tutti_code once done
-  char row[16];                        ///< algorithm, 0-terminated if shorter
-  std::uint64_t reserved[2];
+  std::uint8_t what, type, op, lanes;                     ///< tutti_collective, tutti_dtype, tutti_op
+  std::int32_t peer;                                      ///< root or peer; -1
+  std::int32_t last_peer;                                 ///< rank that came last; -1
+  std::int32_t code;                                      ///< tutti_code once done
+  char row[16];                                           ///< algorithm, 0-terminated if shorter
+  std::uint32_t input_registration, output_registration;  ///< 0: not registered
+  std::uint64_t reserved;
 };
 static_assert(sizeof(Record) == 128);
 
