@@ -7,7 +7,9 @@
 #include "src/base/text.h"
 #include "src/cli/command.h"
 #include "src/cli/config.h"
+#include "src/cli/report.h"
 #include "src/cli/run.h"
+#include "src/cli/top.h"
 #include "src/cli/topo.h"
 #include "src/cli/version.h"
 
@@ -15,12 +17,16 @@ namespace tutti::core {
 namespace {
 
 // In the order of `tutti --help`.
+// clang-format off
 constexpr RegisterCommand kCommands[] = {
     register_run,
     register_topo,
+    register_top,
+    register_report,
     register_config,
     register_version,
 };
+// clang-format on
 
 // CLI11 would say "The following argument was not expected"; a mistyped subcommand deserves the nearest one.
 bool is_known_command(const CLI::App& program, const std::string& name) {
