@@ -19,12 +19,13 @@ constexpr Needs kExchangeForwarding{.credits = 1, .power_of_two = false, .max_ra
 constexpr Needs kOneWay{.credits = 0, .power_of_two = false, .max_ranks = 0, .forwards = false};
 constexpr Needs kOneWayForwarding{.credits = 0, .power_of_two = false, .max_ranks = 0, .forwards = true};
 
+// Formulas: p ranks, n bytes. "+0..2": README.md says when.
 // clang-format off
 constexpr Algorithm kRows[] = {
     {"ring", TUTTI_ALL_REDUCE, kExchangeForwarding, build_ring_all_reduce, cost_ring_all_reduce,
      "2(p-1)", "2(p-1)/p n", kRingSource},
     {"recursive_doubling", TUTTI_ALL_REDUCE, kExchangeForwarding, build_recursive_doubling_all_reduce, cost_recursive_doubling_all_reduce,
-     "floor(log2 p), +1 or 2 unless p = 2^k", "floor(log2 p) n, +n unless p = 2^k", "Thakur et al., IJHPCA 19(1), 2005"},
+     "floor(log2 p) +0..2", "(floor(log2 p) +0..1) n", "Thakur et al., IJHPCA 19(1), 2005"},
     {"one_shot", TUTTI_ALL_REDUCE, kExchange, build_one_shot_all_reduce, cost_one_shot_all_reduce,
      "1", "(p-1) n", kDirectSource},
     {"two_shot", TUTTI_ALL_REDUCE, kExchange, build_two_shot_all_reduce, cost_two_shot_all_reduce,

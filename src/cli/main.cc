@@ -7,6 +7,7 @@
 #include "src/base/text.h"
 #include "src/cli/command.h"
 #include "src/cli/config.h"
+#include "src/cli/plan.h"
 #include "src/cli/report.h"
 #include "src/cli/run.h"
 #include "src/cli/top.h"
@@ -21,6 +22,7 @@ namespace {
 constexpr RegisterCommand kCommands[] = {
     register_run,
     register_topo,
+    register_plan,
     register_top,
     register_report,
     register_config,
