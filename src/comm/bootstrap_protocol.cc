@@ -18,7 +18,7 @@ constexpr std::uint64_t kShedAge = 250 * kMillisecond;
 constexpr int kMaxRefusalLines = 20;
 // A root that has failed stays this long for ranks that are just starting: they then hear the reason at once, instead
 // of waiting for a rank 0 that does not come back. Well below the second in which a death must be reported.
-constexpr std::uint64_t kLinger = 500 * kMillisecond;
+constexpr std::uint64_t kLinger = 300 * kMillisecond;
 
 std::string_view line_value(std::string_view text, std::string_view key) {
   for (std::size_t at = 0; at < text.size();) {

@@ -15,7 +15,7 @@
 //     |<----------------------- go |   the connection now belongs to the watcher, or closes
 //
 // At any time before go the root may send `failure`: the same verdict to everybody who is present, and to those who
-// come within half a second.
+// come within 0.3 s.
 #pragma once
 
 #include <cstdint>
