@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "perf/common/environment.h"
 
+#include <sched.h>
 #include <unistd.h>
 
 #include <cctype>
@@ -96,6 +97,20 @@ std::optional<int> group_of(const std::string& split, int process) {
     return static_cast<int>(colour & static_cast<uint64_t>(std::numeric_limits<int>::max()));
   }
   return std::nullopt;
+}
+
+void bind_thread(int index) {
+  cpu_set_t allowed;
+  if (sched_getaffinity(0, sizeof allowed, &allowed) != 0) return;  // more CPUs than the set holds: leave it
+  int wanted = index % CPU_COUNT(&allowed);
+  for (int cpu = 0; cpu < CPU_SETSIZE; ++cpu) {
+    if (!CPU_ISSET(cpu, &allowed) || wanted-- > 0) continue;
+    cpu_set_t one;
+    CPU_ZERO(&one);
+    CPU_SET(cpu, &one);
+    sched_setaffinity(0, sizeof one, &one);
+    return;
+  }
 }
 
 std::string processor_name() {

@@ -24,6 +24,9 @@ Environment read_environment();
 /// Nothing if the text means nothing.
 std::optional<int> group_of(const std::string& split, int process);
 
+/// Keeps the calling thread on the index-th CPU that it may use, counted round and round.
+void bind_thread(int index);
+
 /// "AMD EPYC 9B14": model name of /proc/cpuinfo, else "CPU".
 std::string processor_name();
 /// Bytes that can be used without swapping (MemAvailable), 0 if unknown; and the resident bytes of this process.

@@ -72,7 +72,7 @@ int main(int argc, char** argv) {
   if (speaks || parsed.exit) std::fputs(parsed.error.c_str(), stderr);
   if (parsed.exit) return *parsed.exit;
   if (!process.environment.error.empty()) return bad_arguments(process, process.environment.error);
-  if (launch) return bad_arguments(process, become_launcher(process.options.processes, argv));
+  if (launch) return bad_arguments(process, become_launcher(process.options, argv));
 
   const int ranks = ranks_of_group(process);
   if (process.program.has_root && process.options.root >= ranks)

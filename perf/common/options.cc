@@ -54,6 +54,7 @@ const option kLongOptions[] = {
     {"help", no_argument, nullptr, 'h'},
     {"procs", required_argument, nullptr, 1000},
     {"explain", no_argument, nullptr, 1001},
+    {"bind", required_argument, nullptr, 1002},
     {nullptr, 0, nullptr, 0},
 };
 constexpr char kShortOptions[] = "t:g:b:e:i:f:n:m:w:N:p:c:o:d:r:z:y:T:G:C:S:J:a:R:x:D:V:M:u:I:K:h";
@@ -97,6 +98,7 @@ class Parser {
   void finish();
   void take_type();
   void take_op();
+  void take_bind();
 
  private:
   void take_gpu_option(int letter);
@@ -143,6 +145,12 @@ void Parser::take_op() {
       return;
     }
   parsed_.output += "invalid op " + name + ", defaulting to sum .. \n";
+}
+
+void Parser::take_bind() {
+  const std::string value = optarg;
+  if (value != "core" && value != "none") fail("invalid value '" + value + "' for 'bind': core or none expected");
+  options_.bind = value != "none";
 }
 
 void Parser::take_gpu_option(int letter) {
@@ -222,6 +230,7 @@ void Parser::take(int letter) {
     case 'R': options_.local_register = number("local_register", 0, 2); break;
     case 'u': options_.unalign = number("unalign", 0, 1 << 20); break;
     case 1000: options_.processes = number("procs", 1, 4096); break;
+    case 1002: take_bind(); break;
     default:
       take_gpu_option(letter);
       take_report_option(letter);
@@ -323,6 +332,7 @@ std::string usage(const std::string& program) {
   -t,--nthreads N            threads per process (1)
   -g,--ngpus N               ranks per thread (1)
   --procs N                  local processes (2)
+  --bind core|none           keep every thread with ranks on a CPU of its own, round and round (core)
 sizes
   -b,--minbytes SIZE         first size, 8 or 1.5K or 64M or 1G (32M)
   -e,--maxbytes SIZE         last size (32M)

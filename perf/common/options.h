@@ -24,7 +24,7 @@ const std::vector<NamedType>& all_types();
 /// sum prod max min avg.
 const std::vector<NamedOp>& all_ops();
 
-/// The command line of nccl-tests (same letters, long names, defaults), and ours: --procs, --explain.
+/// The command line of nccl-tests (same letters, long names, defaults), and ours: --procs, --bind, --explain.
 struct Options {
   int threads = 1;           // -t
   int ranks_per_thread = 1;  // -g
@@ -55,6 +55,7 @@ struct Options {
   int per_iteration_skip = 0;
 
   int processes = 2;  // --procs: local processes started when neither a launcher nor -t nor -g is there
+  bool bind = true;   // --bind core: every thread with ranks stays on one CPU
   bool threads_given = false;
   bool explain = false;
   std::vector<std::string> without_effect;  // GPU-only options in use, "-G"

@@ -128,6 +128,8 @@ ExitCode Worker::connect() {
     ranks_ = tutti_comm_ranks(locals_[0].comm);
   }
   memory_connected_ = resident_memory();
+  // Only now: the library counts the CPUs of the process when its first communicator is made.
+  if (options().bind) bind_thread(environment.local_process * options().threads + thread_);
   return ExitCode::ok;
 }
 

@@ -2,8 +2,10 @@
 #include "perf/common/environment.h"
 
 #include <gtest/gtest.h>
+#include <sched.h>
 
 #include <cstdlib>
+#include <thread>
 
 namespace tutti::perf {
 namespace {
@@ -65,6 +67,26 @@ TEST_F(EnvironmentTest, mask_wins_over_split) {
   set("NCCL_TESTS_SPLIT", "MOD 2");
   set("NCCL_TESTS_SPLIT_MASK", "2");
   EXPECT_EQ(group_of(read_environment().split, 3), 2);
+}
+
+TEST(BindThread, counts_round_and_round_over_the_allowed_cpus) {
+  cpu_set_t allowed;
+  ASSERT_EQ(sched_getaffinity(0, sizeof allowed, &allowed), 0);
+  const int cpus = CPU_COUNT(&allowed);
+  int first = -1;
+  for (int index : {0, cpus, 2 * cpus}) {
+    int cpu = -1, count = 0;
+    std::thread([&] {
+      bind_thread(index);
+      cpu_set_t own;
+      if (sched_getaffinity(0, sizeof own, &own) == 0) count = CPU_COUNT(&own);
+      cpu = sched_getcpu();
+    }).join();
+    EXPECT_EQ(count, 1);
+    EXPECT_TRUE(CPU_ISSET(cpu, &allowed));
+    if (first < 0) first = cpu;
+    EXPECT_EQ(cpu, first);
+  }
 }
 
 TEST(GroupOf, all_operations) {

@@ -147,6 +147,7 @@ TEST(Options, bad_arguments_exit_255_and_say_why) {
       {{"-n", "0"}, "invalid value '0' for 'iters': an integer from 1 to 2147483647 expected\n"},
       {{"-t", "0"}, "invalid value '0' for 'nthreads': an integer from 1 to 4096 expected\n"},
       {{"--procs", "0"}, "invalid value '0' for 'procs': an integer from 1 to 4096 expected\n"},
+      {{"--bind", "socket"}, "invalid value 'socket' for 'bind': core or none expected\n"},
       {{"-D", "1"}, "device implementation (-D) needs symmetric memory registration (-R 2)\n"},
       {{"stray"}, "unexpected argument 'stray'\n"},
   };
@@ -192,6 +193,12 @@ TEST(Options, inconsistent_iteration_options_are_disabled_with_a_line) {
   EXPECT_TRUE(fine.options.per_iteration);
   EXPECT_EQ(fine.options.per_iteration_skip, 4);
   EXPECT_EQ(fine.error, "");
+}
+
+TEST(Options, binding) {
+  EXPECT_TRUE(parse({}).options.bind);
+  EXPECT_TRUE(parse({"--bind", "core"}).options.bind);
+  EXPECT_FALSE(parse({"--bind", "none"}).options.bind);
 }
 
 TEST(Options, every_root) {
