@@ -16,6 +16,9 @@ namespace {
 // A job's ranks share one reaper that holds two pipes a rank; far above what one machine runs, far below fd limits.
 constexpr std::int64_t kMaxRanks = 4096;
 
+// Far from where sums of times overflow, and longer than anybody waits.
+constexpr std::int64_t kMaxGraceNs = std::int64_t{1000} * 3600 * 1'000'000'000;
+
 Status invalid(std::string message, std::string remedy) {
   return Status::error(TUTTI_INVALID_ARGUMENT, std::move(message)).with_remedy(std::move(remedy));
 }
@@ -38,8 +41,8 @@ Status set_bind(RunOptions& options, std::string_view value) {
 
 Status set_grace(RunOptions& options, std::string_view value) {
   const std::optional<std::int64_t> grace = parse_duration_ns(value);
-  if (!grace || *grace < 0)
-    return invalid("--grace '" + std::string(value) + "' is not a duration", "like 3s, 500ms or 2m; 0 for none");
+  if (!grace || *grace < 0 || *grace > kMaxGraceNs)
+    return invalid("--grace '" + std::string(value) + "' is not a duration", "like 3s, 500ms or 2m, up to 1000h");
   options.grace_ns = *grace;
   return Status::ok();
 }

@@ -76,6 +76,7 @@ std::vector<char*> pointers(const std::vector<std::string>& words) {
   place_fd(request.error_fd, 2);
   setrlimit(RLIMIT_NOFILE, &request.state.files);
   if (!request.state.pipe_ignored) signal(SIGPIPE, SIG_DFL);
+  if (!request.state.terminal_output_ignored) signal(SIGTTOU, SIG_DFL);
   sigprocmask(SIG_SETMASK, &request.state.mask, nullptr);
   std::vector<char*> environment = pointers(request.environment);
   environ = environment.data();  // execvp then searches the PATH that the rank will see
@@ -132,6 +133,7 @@ InheritedState take_over_signals(const std::vector<int>& forwarded) {
   InheritedState state;
   signal(SIGCHLD, SIG_DFL);  // an inherited SIG_IGN would throw exit codes away
   state.pipe_ignored = signal(SIGPIPE, SIG_IGN) == SIG_IGN;
+  state.terminal_output_ignored = signal(SIGTTOU, SIG_IGN) == SIG_IGN;
   const sigset_t set = signal_set(forwarded);
   sigprocmask(SIG_BLOCK, &set, &state.mask);
   getrlimit(RLIMIT_NOFILE, &state.files);

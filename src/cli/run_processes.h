@@ -19,14 +19,16 @@ namespace tutti::core {
 /// Signal state of the process at its start, which its ranks get back.
 struct InheritedState {
   sigset_t mask{};
-  bool pipe_ignored = false;  // SIGPIPE was SIG_IGN
-  rlimit files{};             // RLIMIT_NOFILE
+  bool pipe_ignored = false;             // SIGPIPE was SIG_IGN
+  bool terminal_output_ignored = false;  // SIGTTOU was
+  rlimit files{};                        // RLIMIT_NOFILE
 };
 
 /// The signals that `tutti run` forwards and that were not ignored at its start (nohup, background jobs of a script).
 std::vector<int> forwarded_signals();
 
-/// Remembers the state, makes SIGCHLD arrive, ignores SIGPIPE, and blocks SIGCHLD and the forwarded signals (they are
+/// Remembers the state, makes SIGCHLD arrive, ignores SIGPIPE and SIGTTOU (a reaper in the background writes to the
+/// terminal all the same), and blocks SIGCHLD and the forwarded signals (they are
 /// read with sigwaitinfo or a signalfd).
 InheritedState take_over_signals(const std::vector<int>& forwarded);
 sigset_t signal_set(const std::vector<int>& forwarded);

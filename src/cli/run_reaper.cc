@@ -81,6 +81,7 @@ class Reaper {
   Status start_rank(int rank, int null_fd, int cpu);
   Status start_failure(int rank, int cpu, const SpawnResult& result);
 
+  bool is_launcher_gone() const;
   void wait_for_events();
   std::int64_t next_deadline() const;
   void show_old_partial_lines();
@@ -114,6 +115,7 @@ class Reaper {
   std::optional<int> first_failure_;
   int failures_ = 0;
   int interrupts_ = 0;
+  bool is_starting_ = false;
   bool is_killing_ = false;  // deaths are ours from now on
   bool is_asked_to_end_ = false;
   bool is_hurried_ = false;  // do not wait for a slow reader of the last output
@@ -123,7 +125,6 @@ int Reaper::run() {
   prctl(PR_SET_NAME, "tutti-reaper");
   // A group of its own: a signal to the launcher's group, KILL included, must not take the reaper along.
   setpgid(0, 0);
-  signal(SIGTTOU, SIG_IGN);  // it may write to the terminal all the same
   if (prctl(PR_SET_CHILD_SUBREAPER, 1) != 0) {
     say(std::string("cannot become the subreaper of the job: ") + std::strerror(errno));
     sinks_.back()->flush();
@@ -156,10 +157,18 @@ bool Reaper::start_ranks() {
       say(started.message() + (started.remedy().empty() ? "" : " (" + started.remedy() + ")"));
       return false;
     }
-    read_control();
-    if (phase_ == Phase::flushing) return true;  // the launcher died meanwhile
+    if (is_launcher_gone()) break;
   }
+  // Signals that came meanwhile, for ranks that did not run yet, too. (Or the launcher's end.)
+  is_starting_ = true;
+  read_control();
+  is_starting_ = false;
   return true;
+}
+
+bool Reaper::is_launcher_gone() const {
+  pollfd control{setup_.control.get(), 0, 0};
+  return poll(&control, 1, 0) == 1 && (control.revents & POLLHUP) != 0;
 }
 
 Status Reaper::start_rank(int rank, int null_fd, int cpu) {
@@ -306,7 +315,7 @@ void Reaper::forward(int number, bool already_delivered) {
     kill_all();
     return;
   }
-  if (already_delivered) return;
+  if (already_delivered && !is_starting_) return;
   for (const int rank : running()) kill(ranks_[static_cast<std::size_t>(rank)].pid, number);
 }
 

@@ -61,6 +61,7 @@ TEST(run_options, says_what_is_wrong_and_what_is_allowed) {
   EXPECT_THAT(error_of({"-n", "2", "--bind", "socket", "prog"}), HasSubstr("allowed: core, none"));
   EXPECT_THAT(error_of({"-n", "2", "--grace", "soon", "prog"}), HasSubstr("like 3s"));
   EXPECT_THAT(error_of({"-n", "2", "--grace", "-1s", "prog"}), HasSubstr("like 3s"));
+  EXPECT_THAT(error_of({"-n", "2", "--grace", "1001h", "prog"}), HasSubstr("up to 1000h"));
   EXPECT_THAT(error_of({"-n", "2", "--on-failure", "retry", "prog"}), HasSubstr("allowed: kill, continue"));
   EXPECT_THAT(error_of({"-n", "2", "--prefix", "all", "prog"}), HasSubstr("allowed: rank, others, none"));
   EXPECT_THAT(error_of({"-n", "2", "--env", "A", "prog"}), HasSubstr("not KEY=VALUE"));

@@ -6,6 +6,7 @@
 #include <signal.h>
 
 #include <algorithm>
+#include <fstream>
 #include <set>
 
 #include "src/base/clock.h"
@@ -56,6 +57,21 @@ TEST(run, sets_variables_and_the_job_name_and_overrides_inherited_ones) {
                                             "echo $A $B $TUTTI_JOB_NAME $RANK ${TUTTI_RANK-unset}"),
                                   {.environment = {"A=0", "RANK=7", "TUTTI_RANK=7", "TUTTI_JOB_NAME=day"}});
   EXPECT_EQ(job.output, "1 x=y night 0 unset\n");
+}
+
+TEST(run, gives_ranks_the_signal_state_and_limits_of_the_launcher) {
+  const Finished job = run_to_end(run_shell(1, {"--no-prefix"}, "grep -E '^Sig(Blk|Ign)' /proc/self/status"));
+  // Ignored signals are inherited from this test; blocked ones would be, but the job starts with none.
+  std::ifstream file("/proc/self/status");
+  std::string ignored;
+  while (std::getline(file, ignored) && !ignored.starts_with("SigIgn")) {
+  }
+  EXPECT_THAT(lines_of(job.output), ElementsAre("SigBlk:\t0000000000000000", ignored));
+  // The reaper raises its own limit of files.
+  EXPECT_EQ(
+      run_to_end(run_shell(1, {}, "ulimit -Sn 500; exec " TUTTI_PROGRAM " run -n 1 --no-prefix sh -c 'ulimit -Sn'"))
+          .output,
+      "[0] 500\n");
 }
 
 TEST(run, works_inside_itself) {
