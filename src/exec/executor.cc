@@ -244,8 +244,12 @@ CpuExecution::Move CpuExecution::perform_reduce(const Action& action, Cursor& cu
   for (std::uint32_t k = 0; k < action.operand_count; ++k) {
     const Operand& operand = operands[k];
     if (operand.edge >= 0) {
-      sources_[k] =
-          channels.receive(plan_->rx[static_cast<std::size_t>(operand.edge)].peer, physical_lane(cursor))->data(bytes);
+      const int peer = plan_->rx[static_cast<std::size_t>(operand.edge)].peer;
+      sources_[k] = channels.receive(peer, physical_lane(cursor))->data(bytes);
+      // It was there when we looked before: the peer has written over it meanwhile.
+      if (!sources_[k])
+        return fail(
+            Status::error(TUTTI_INTERNAL, "rank " + std::to_string(peer) + " changed a message it had sent", peer));
     } else {
       sources_[k] = address(operand.slot, cursor);
       if (action.scale && operand.slot.where() == Space::input) raw = static_cast<int>(k);
@@ -297,7 +301,9 @@ CpuExecution::Move CpuExecution::perform_wait(const Action& action, const Cursor
   for (std::uint32_t i = 0; i < cursor_count_; ++i) {
     const Cursor& other = cursors_[i];
     if (other.stream != cursor.stream || other.lane != action.src.chunk) continue;
-    if (other.finished || other.slice > cursor.slice || other.action > action.dst.chunk) return Move::done;
+    // A lane that is still at the end of the slice before has not begun this one.
+    const bool reached = other.slice == cursor.slice && other.action > action.dst.chunk;
+    if (other.finished || other.slice > cursor.slice || reached) return Move::done;
   }
   return wait_for(cursor, action, plan_->rank, true);
 }

@@ -1,0 +1,221 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "tests/exec/collective_run.h"
+
+#include <algorithm>
+#include <cstring>
+
+#include "src/base/random.h"
+
+namespace tutti::core {
+
+namespace {
+
+std::uint64_t next_fingerprint() {
+  static std::uint64_t last = 0;
+  return ++last;
+}
+
+template <class T>
+void store_as(std::byte* place, double value) {
+  const T element = static_cast<T>(value);
+  std::memcpy(place, &element, sizeof element);
+}
+
+template <class T>
+double load_as(const std::byte* place) {
+  T element;
+  std::memcpy(&element, place, sizeof element);
+  return static_cast<double>(element);
+}
+
+bool in_blocks(tutti_collective what) { return what == TUTTI_ALL_GATHER || what == TUTTI_REDUCE_SCATTER; }
+
+/// Buffers of one rank.
+struct Memory {
+  Buffer first, second, scratch;
+  std::byte* input = nullptr;
+  std::byte* output = nullptr;
+};
+
+Memory make_memory(const Algorithm& row, const RunOptions& options, int rank, int ranks) {
+  const std::size_t element = dtype_bytes(options.type), block = options.count * element;
+  const std::size_t whole = block * static_cast<std::size_t>(ranks), shift = block * static_cast<std::size_t>(rank);
+  const std::size_t in_bytes = row.what == TUTTI_REDUCE_SCATTER ? whole : block;
+  const std::size_t out_bytes = row.what == TUTTI_ALL_GATHER ? whole : block;
+  Memory memory;
+  memory.first.resize(std::max(in_bytes, out_bytes));
+  memory.input = memory.first.data();
+  if (options.in_place) {
+    memory.output = memory.first.data();
+    if (row.what == TUTTI_ALL_GATHER) memory.input += shift;
+    if (row.what == TUTTI_REDUCE_SCATTER) memory.output += shift;
+  } else {
+    memory.second.assign(out_bytes, std::byte{0xee});
+    memory.output = memory.second.data();
+  }
+  for (std::size_t i = 0; i < in_bytes / element; ++i)
+    store_element(memory.input + i * element, options.type, static_cast<double>(input_value(rank, i)));
+  return memory;
+}
+
+Bindings make_bindings(const Algorithm& row, const RunOptions& options, const LoweredPlan& plan,
+                       const std::vector<std::uint64_t>& begin) {
+  Bindings bindings;
+  bindings.begin = begin.data();
+  const std::uint64_t shift = in_blocks(row.what) ? begin[static_cast<std::size_t>(plan.rank)] : 0;
+  if (row.what == TUTTI_ALL_GATHER) bindings.input_shift = shift;
+  if (row.what == TUTTI_REDUCE_SCATTER) bindings.output_shift = shift;
+  std::uint64_t longest = 0;
+  for (std::uint32_t c = 0; c < plan.chunks; ++c) longest = std::max(longest, begin[c + 1] - begin[c]);
+  bindings.slice = options.slice;
+  bindings.slices =
+      static_cast<std::uint32_t>(std::max<std::uint64_t>(1, (longest + options.slice - 1) / options.slice));
+  bindings.streams = std::min(options.streams, bindings.slices);
+  bindings.element = static_cast<std::uint32_t>(dtype_bytes(options.type));
+  if (is_reduction(row.what)) bindings.kernel = find_reduce_kernel(options.type, options.op);
+  if (is_reduction(row.what) && options.op == TUTTI_AVG) {
+    if (is_float(options.type))
+      bindings.scale = 1.0 / plan.ranks;
+    else
+      bindings.divisor = static_cast<std::uint64_t>(plan.ranks);
+  }
+  bindings.epoch_bits = kTestEpoch;
+  bindings.fifo_bytes = 4 * (options.slice + kLineStride);
+  return bindings;
+}
+
+Result<LoweredPlan> make_plan(const Algorithm& row, const RunOptions& options, int rank, int ranks) {
+  const Placement placement{rank, ranks, {}};
+  BuildRequest request;
+  request.placement = &placement;
+  request.root = options.root;
+  TUTTI_TRY(schedule, row.build(request));
+  return lower(schedule, {.reducing = is_reduction(row.what), .fuse = options.fuse, .credits = row.needs.credits});
+}
+
+}  // namespace
+
+std::int64_t input_value(int rank, std::uint64_t index) {
+  return static_cast<std::int64_t>(mix64(index * 131 + static_cast<std::uint64_t>(rank)) % 13) + rank % 3;
+}
+
+void store_element(std::byte* place, tutti_dtype type, double value) {
+  switch (type) {
+    case TUTTI_INT8: return store_as<std::int8_t>(place, value);
+    case TUTTI_INT32: return store_as<std::int32_t>(place, value);
+    case TUTTI_UINT64: return store_as<std::uint64_t>(place, value);
+    case TUTTI_FLOAT32: return store_as<float>(place, value);
+    case TUTTI_FLOAT64: return store_as<double>(place, value);
+    default: FAIL() << "no such type in these tests";
+  }
+}
+
+double load_element(const std::byte* place, tutti_dtype type) {
+  switch (type) {
+    case TUTTI_INT8: return load_as<std::int8_t>(place);
+    case TUTTI_INT32: return load_as<std::int32_t>(place);
+    case TUTTI_UINT64: return load_as<std::uint64_t>(place);
+    case TUTTI_FLOAT32: return load_as<float>(place);
+    case TUTTI_FLOAT64: return load_as<double>(place);
+    default: ADD_FAILURE() << "no such type in these tests"; return 0;
+  }
+}
+
+std::string drive_all(World& world, std::vector<CpuExecution>& executions, std::uint64_t seed) {
+  Random random(seed);
+  std::vector<std::size_t> running(executions.size());
+  for (std::size_t r = 0; r < running.size(); ++r) running[r] = r;
+  while (!running.empty()) {
+    if (seed) std::shuffle(running.begin(), running.end(), random);
+    // Some ranks come more often than others.
+    const std::size_t turns = seed ? 1 + random.below(running.size()) : running.size();
+    bool moved = false;
+    for (std::size_t i = 0; i < running.size() && (i < turns || !moved);) {
+      CpuExecution& execution = executions[running[i]];
+      const Progress progress = execution.advance(world.channels(static_cast<int>(running[i])));
+      moved |= execution.moved();
+      if (progress == Progress::failed)
+        return "rank " + std::to_string(running[i]) + ": " + execution.status().to_string();
+      if (progress == Progress::done) {
+        running.erase(running.begin() + static_cast<std::ptrdiff_t>(i));
+        moved = true;
+      } else {
+        ++i;
+      }
+    }
+    if (moved) continue;
+    std::string text = "nobody moves:";
+    for (const std::size_t r : running)
+      text += " rank " + std::to_string(r) + " waits for rank " + std::to_string(executions[r].waiting_on()) +
+              (executions[r].waiting_for_message() ? "'s message" : "'s credit") + " at step " +
+              std::to_string(executions[r].waiting_step()) + ";";
+    return text;
+  }
+  return "";
+}
+
+Outcome run_row(World& world, const Algorithm& row, const RunOptions& options) {
+  const int ranks = world.ranks();
+  const auto size = static_cast<std::size_t>(ranks);
+  const std::uint64_t fingerprint = next_fingerprint();
+  const auto element = static_cast<std::uint32_t>(dtype_bytes(options.type));
+  std::vector<Memory> memories;
+  std::vector<LoweredPlan> plans;
+  std::vector<std::vector<std::uint64_t>> begins;
+  std::vector<CpuExecution> executions(size);
+  Outcome outcome;
+  for (int r = 0; r < ranks; ++r) {
+    memories.push_back(make_memory(row, options, r, ranks));
+    auto plan = make_plan(row, options, r, ranks);
+    if (!plan.is_ok()) return {plan.status().to_string(), {}};
+    plans.push_back(std::move(*plan));
+    const std::uint64_t count = row.what == TUTTI_BARRIER ? 0 : options.count;
+    begins.push_back(in_blocks(row.what) ? block_chunks(count, element, plans.back().chunks)
+                                         : even_chunks(count, element, plans.back().chunks));
+  }
+  for (std::size_t r = 0; r < size; ++r) {
+    Bindings bindings = make_bindings(row, options, plans[r], begins[r]);
+    memories[r].scratch.assign(bindings.streams * plans[r].scratch_chunks * bindings.slice, std::byte{0xdd});
+    bindings.input = memories[r].input;
+    bindings.output = memories[r].output;
+    bindings.scratch = memories[r].scratch.data();
+    bindings.fingerprint = fingerprint;
+    executions[r].start(plans[r], bindings);
+  }
+  outcome.problem = drive_all(world, executions, options.seed);
+  for (Memory& memory : memories) {
+    const std::size_t bytes = options.count * element * (row.what == TUTTI_ALL_GATHER ? size : std::size_t{1});
+    outcome.outputs.emplace_back(memory.output, memory.output + bytes);
+  }
+  return outcome;
+}
+
+std::vector<double> expected_output(const Algorithm& row, const RunOptions& options, int rank, int ranks) {
+  std::vector<double> values;
+  const std::uint64_t shift = row.what == TUTTI_REDUCE_SCATTER ? options.count * static_cast<std::uint64_t>(rank) : 0;
+  const std::uint64_t elements =
+      row.what == TUTTI_ALL_GATHER ? options.count * static_cast<std::uint64_t>(ranks) : options.count;
+  for (std::uint64_t i = 0; i < elements; ++i) {
+    if (row.what == TUTTI_BROADCAST) {
+      values.push_back(static_cast<double>(input_value(options.root, i)));
+    } else if (row.what == TUTTI_ALL_GATHER) {
+      values.push_back(static_cast<double>(input_value(static_cast<int>(i / options.count), i % options.count)));
+    } else {
+      std::int64_t value = input_value(0, shift + i);
+      for (int r = 1; r < ranks; ++r) {
+        const std::int64_t other = input_value(r, shift + i);
+        switch (options.op) {
+          case TUTTI_MIN: value = std::min(value, other); break;
+          case TUTTI_MAX: value = std::max(value, other); break;
+          case TUTTI_PROD: value *= other; break;
+          default: value += other;
+        }
+      }
+      if (options.op == TUTTI_AVG && !is_float(options.type)) value /= ranks;
+      values.push_back(static_cast<double>(value) / (options.op == TUTTI_AVG && is_float(options.type) ? ranks : 1));
+    }
+  }
+  return values;
+}
+
+}  // namespace tutti::core
