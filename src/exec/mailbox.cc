@@ -18,15 +18,17 @@ std::byte* SendChannel::reserve_outside(std::size_t bytes, std::size_t fifo_byte
     if (at < 0 && refresh()) at = small_.place(rounded);
     return at < 0 ? nullptr : shared_->small + at;
   }
-  if (fifo_.size() < rounded) {
-    // A larger FIFO replaces the old one once nobody reads it. Credit for large messages comes back at once, so this
-    // does not wait for small ones whose credit the receiver withholds.
+  const std::uint64_t wanted = std::max<std::uint64_t>(fifo_bytes, rounded);
+  if (fifo_.size() < wanted) {
+    // Also where this message would just fit: the operation counts on several messages in flight. A larger FIFO
+    // replaces the old one once nobody reads it. Credit for large messages comes back at once, so this does not wait
+    // for small ones whose credit the receiver withholds.
     if (!fifo_.empty()) refresh();
     if (!fifo_.empty()) return nullptr;
     if (fifo_block_.pointer) endpoint_.release(fifo_block_);
     fifo_block_ = {};
     fifo_.resize(0);
-    auto block = endpoint_.allocate(std::max<std::size_t>(fifo_bytes, rounded));
+    auto block = endpoint_.allocate(wanted);
     if (!block.is_ok()) {
       failure_ = block.status();
       return nullptr;
