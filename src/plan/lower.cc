@@ -349,7 +349,8 @@ class Lowering {
       if (next >= steps.size() || steps[next].step.op != StepOp::reduce || !(steps[next].step.dst == dst)) break;
       // Receives in between: borrowed ones may be operands of this very reduction; others must wait for their turn.
       bool all_borrowed = true;
-      for (std::size_t k = last + 1; k < next; ++k) all_borrowed = all_borrowed && (done[k] || can_borrow(steps, k));
+      for (std::size_t k = last + 1; k < next; ++k)
+        all_borrowed = all_borrowed && (done[k] || (can_borrow(steps, k) && !reads_edge(action, steps[k].step)));
       if (!all_borrowed) break;
       for (std::size_t k = last + 1; k < next; ++k) {
         if (done[k]) continue;
@@ -370,6 +371,14 @@ class Lowering {
     for (std::size_t step : covered) action_of_[lane][step] = action_of_[lane][i];
     settle_pending(lane, action);
     return {};
+  }
+
+  /// An executor sees the oldest message of an edge only: one reduction takes one message of each.
+  bool reads_edge(const Action& action, const Step& receive) const {
+    return std::any_of(
+        plan_.operands.begin() + action.first_operand, plan_.operands.end(), [&](const Operand& operand) {
+          return operand.edge >= 0 && plan_.rx[static_cast<std::size_t>(operand.edge)].peer == receive.peer;
+        });
   }
 
   Status mark_touches(Action& action, const LaneStep& last) const {
