@@ -9,7 +9,6 @@
 // Cluster Computing 10(2), 2007.
 #include <algorithm>
 
-#include "algorithms/rows.h"
 #include "src/plan/builder.h"
 
 namespace tutti::core {

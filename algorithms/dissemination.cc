@@ -9,7 +9,6 @@
 // Source: Hensgen, Finkel & Manber, "Two algorithms for barrier synchronization", IJPP 17(1), 1988.
 #include <bit>
 
-#include "algorithms/rows.h"
 #include "src/plan/builder.h"
 
 namespace tutti::core {

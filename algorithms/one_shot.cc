@@ -14,7 +14,6 @@
 // Source: the "direct" or "linear exchange" algorithms of Chan, Heimlich, Purkayastha & van de Geijn, "Collective
 // communication: theory, practice, and experience", CCPE 19(13), 2007.
 #include "algorithms/rank_order.h"
-#include "algorithms/rows.h"
 
 namespace tutti::core {
 

@@ -16,7 +16,6 @@
 // 2005, section 4.
 #include <bit>
 
-#include "algorithms/rows.h"
 #include "src/plan/builder.h"
 
 namespace tutti::core {

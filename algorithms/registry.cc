@@ -1,12 +1,29 @@
 // SPDX-License-Identifier: Apache-2.0
-// Every algorithm there is. A new one is a file beside this one, a row here, and a test in tests/algorithms.
-#include <bit>
+// Every algorithm there is. A new one is a file beside this one, a row here (its builder and cost are declared first),
+// and a test in tests/algorithms: docs/adding-an-algorithm.md.
 #include <string>
 
-#include "algorithms/rows.h"
 #include "src/base/types.h"
+#include "src/plan/algorithm.h"
 
 namespace tutti::core {
+
+// Defined in the algorithms' files.
+#define TUTTI_DECLARE_ROW(row)                               \
+  Result<Schedule> build_##row(const BuildRequest& request); \
+  RowCost cost_##row(int ranks)
+TUTTI_DECLARE_ROW(ring_all_reduce);
+TUTTI_DECLARE_ROW(ring_all_gather);
+TUTTI_DECLARE_ROW(ring_reduce_scatter);
+TUTTI_DECLARE_ROW(chain_broadcast);
+TUTTI_DECLARE_ROW(recursive_doubling_all_reduce);
+TUTTI_DECLARE_ROW(one_shot_all_reduce);
+TUTTI_DECLARE_ROW(one_shot_all_gather);
+TUTTI_DECLARE_ROW(one_shot_reduce_scatter);
+TUTTI_DECLARE_ROW(one_shot_broadcast);
+TUTTI_DECLARE_ROW(two_shot_all_reduce);
+TUTTI_DECLARE_ROW(dissemination_barrier);
+#undef TUTTI_DECLARE_ROW
 
 namespace {
 
@@ -55,12 +72,6 @@ const Algorithm* find_algorithm(tutti_collective what, std::string_view name) {
   for (const Algorithm& row : kRows)
     if (row.what == what && row.name == name) return &row;
   return nullptr;
-}
-
-bool admits(const Algorithm& row, int ranks) {
-  if (ranks < 1) return false;
-  if (row.needs.max_ranks > 0 && ranks > row.needs.max_ranks) return false;
-  return !row.needs.power_of_two || std::has_single_bit(static_cast<unsigned>(ranks));
 }
 
 Status unknown_algorithm(tutti_collective what, std::string_view name) {

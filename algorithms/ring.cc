@@ -17,7 +17,6 @@
 // Partial sums pass through one scratch chunk; only complete values enter the output. Since each chunk is summed along
 // one path, all ranks receive identical bits.
 // Source: Patarasuk & Yuan, "Bandwidth optimal all-reduce algorithms for clusters of workstations", JPDC 69(2), 2009.
-#include "algorithms/rows.h"
 #include "src/plan/builder.h"
 
 namespace tutti::core {

@@ -12,7 +12,6 @@
 // Source: direct exchange for both halves, Chan, Heimlich, Purkayastha & van de Geijn, "Collective communication:
 // theory, practice, and experience", CCPE 19(13), 2007; the split into halves is Rabenseifner's (ICCS 2004).
 #include "algorithms/rank_order.h"
-#include "algorithms/rows.h"
 
 namespace tutti::core {
 
