@@ -6,6 +6,7 @@
 #include <cstdio>
 #include <random>
 
+#include "src/base/types.h"
 #include "src/plan/check.h"
 #include "src/plan/interpret.h"
 #include "src/plan/mutate.h"
@@ -16,8 +17,22 @@ void MutantCount::add(const MutantCount& other) {
   mutants += other.mutants;
   harmful += other.harmful;
   rejected += other.rejected;
+  lowered += other.lowered;
   survivors.insert(survivors.end(), other.survivors.begin(), other.survivors.end());
 }
+
+namespace {
+
+/// Mutants that the checker accepts are odd but correct schedules, so lowering must keep them correct.
+bool lowers_correctly(const std::vector<Schedule>& schedules, const Algorithm& row) {
+  auto plans = lower_all(schedules, {.reducing = is_reduction(row.what), .fuse = true, .credits = 1});
+  if (!plans.is_ok()) return false;
+  const CheckOutcome plain = check_schedules(schedules, {row.what, 0, row.needs.credits});
+  const CheckOutcome lowered = check_lowered(*plans, {row.what, 0, lowered_credits(*plans, row.needs.credits)});
+  return lowered.ok() && lowered.trees == plain.trees;
+}
+
+}  // namespace
 
 MutantCount count_mutants(const Algorithm& row, int ranks, const MutantOptions& options) {
   MutantCount count;
@@ -41,10 +56,14 @@ MutantCount count_mutants(const Algorithm& row, int ranks, const MutantOptions& 
     place = mutate(original, mutation);
     const bool rejected = !check_schedules(schedules, check_options).ok();
     const bool harmful = judge.is_harmful(schedules, options.interleavings);
+    const bool broken = !rejected && !lowers_correctly(schedules, row);
     place = original[static_cast<std::size_t>(mutation.rank)];
     ++count.mutants;
     count.harmful += harmful ? 1 : 0;
     count.rejected += rejected ? 1 : 0;
+    count.lowered += rejected || broken ? 0 : 1;
+    if (broken)
+      count.survivors.push_back("lowering breaks " + std::to_string(ranks) + " ranks, " + describe(original, mutation));
     if (harmful && !rejected)
       count.survivors.push_back(std::to_string(ranks) + " ranks, " + describe(original, mutation));
   }

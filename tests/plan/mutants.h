@@ -14,7 +14,8 @@ struct MutantCount {
   std::uint64_t mutants = 0;
   std::uint64_t harmful = 0;           ///< by the interpreter
   std::uint64_t rejected = 0;          ///< by the checker
-  std::vector<std::string> survivors;  ///< harmful and not rejected: must stay empty
+  std::uint64_t lowered = 0;           ///< accepted ones whose lowered plans were proved as well
+  std::vector<std::string> survivors;  ///< harmful and not rejected, or broken by lowering: must stay empty
   void add(const MutantCount& other);
 };
 
