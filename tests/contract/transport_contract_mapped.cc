@@ -211,7 +211,7 @@ TEST_P(MappedTransportContract, the_view_outlives_abort_and_the_endpoint) {
 
 TEST_P(MappedTransportContract, blocks_are_zeroed_aligned_and_at_their_offset) {
   const auto link = connect_ready(*endpoint_, duplicate(endpoint_->address()));
-  for (const std::size_t bytes : {0, 1, 128, 4097, 65536, 3 << 20, 64 << 20}) {
+  for (const std::size_t bytes : {0U, 1U, 128U, 4097U, 65536U, 3U << 20, 64U << 20}) {
     const SharedBlock block = allocate(*endpoint_, bytes);
     EXPECT_EQ(block.bytes, bytes);
     EXPECT_NE(block.pointer, nullptr);
@@ -223,7 +223,7 @@ TEST_P(MappedTransportContract, blocks_are_zeroed_aligned_and_at_their_offset) {
 }
 
 TEST_P(MappedTransportContract, blocks_are_reused_and_zeroed_again) {
-  for (const std::size_t bytes : {100, 5000, 70000, 3 << 20}) {
+  for (const std::size_t bytes : {100U, 5000U, 70000U, 3U << 20}) {
     SharedBlock block = allocate(*endpoint_, bytes);
     std::byte* const place = block.pointer;
     for (int i = 0; i < 20; ++i) {
