@@ -222,12 +222,14 @@ TEST_P(TransportContract, descriptors_and_mappings_are_as_before_after_200_conne
   std::vector<Completion> completions;
   ASSERT_TRUE(endpoint_->poll(completions).is_ok());
   const int descriptors = open_descriptors(), mappings = memory_mappings();
+  const std::int64_t address_space = address_space_bytes();
   for (int i = 1; i < kCycles; ++i) cycle(*endpoint_, peer.channel());
   EXPECT_TRUE(peer.join());
   ASSERT_TRUE(endpoint_->poll(completions).is_ok());
   EXPECT_LE(open_descriptors(), descriptors);
   // The heap may have grown by a map or two; one map a cycle would be 199.
   EXPECT_LE(memory_mappings(), mappings + 4);
+  EXPECT_LE(address_space_bytes(), address_space + kCycles * (std::int64_t{1} << 20));
 }
 
 TEST_P(TransportContract, endpoints_come_and_go_without_a_trace) {

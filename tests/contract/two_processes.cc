@@ -174,4 +174,10 @@ int memory_mappings() {
   return lines;
 }
 
+std::int64_t address_space_bytes() {
+  std::int64_t pages = 0;
+  std::ifstream("/proc/self/statm") >> pages;
+  return pages * sysconf(_SC_PAGESIZE);
+}
+
 }  // namespace tutti::core::contract

@@ -80,5 +80,7 @@ PeerAddress duplicate(const PeerAddress& address);
 int open_descriptors();
 /// Lines of /proc/self/maps.
 int memory_mappings();
+/// Address space in use, also where neighbouring leaks count as one mapping.
+std::int64_t address_space_bytes();
 
 }  // namespace tutti::core::contract
