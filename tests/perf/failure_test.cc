@@ -35,7 +35,9 @@ TEST(Failure, a_killed_rank_is_named_by_the_others) {
   }
   const int status = pclose(pipe);
   ASSERT_TRUE(killed) << output;
-  EXPECT_TRUE(WIFEXITED(status) && WEXITSTATUS(status) == 128 + SIGKILL) << status;
+  // The others are so quick that the launcher may see one of them end first.
+  ASSERT_TRUE(WIFEXITED(status));
+  EXPECT_TRUE(WEXITSTATUS(status) == 128 + SIGKILL || WEXITSTATUS(status) == 3) << WEXITSTATUS(status);
   const size_t end = output.rfind("Test Tutti failure");
   ASSERT_NE(end, std::string::npos) << output.substr(output.size() > 2000 ? output.size() - 2000 : 0);
   const std::string tail = output.substr(end > 300 ? end - 300 : 0);
