@@ -279,6 +279,7 @@ class Buffer {
 /// before the communicator goes.
 class Registration {
  public:
+  Registration() = default;  ///< empty
   explicit Registration(tutti_registration* handle) : handle_(handle) {}
   Registration(Registration&& other) noexcept : handle_(std::exchange(other.handle_, nullptr)) {}
   Registration& operator=(Registration&& other) noexcept {
@@ -291,7 +292,7 @@ class Registration {
   }
 
  private:
-  tutti_registration* handle_;
+  tutti_registration* handle_ = nullptr;
 };
 
 // ---- Asynchronous operations ------------------------------------------------------------------------------------
@@ -310,6 +311,7 @@ struct Times {
 /// releases the handle, the operation goes on. Use it from the thread of its communicator.
 class [[nodiscard]] Work {
  public:
+  Work() = default;  ///< Empty: every call gives invalid_argument.
   explicit Work(tutti_work* handle) : handle_(handle) {}
   Work(Work&& other) noexcept : handle_(std::exchange(other.handle_, nullptr)) {}
   Work& operator=(Work&& other) noexcept {
@@ -360,7 +362,7 @@ class [[nodiscard]] Work {
   tutti_work* handle() const noexcept { return handle_; }
 
  private:
-  tutti_work* handle_;
+  tutti_work* handle_ = nullptr;
 };
 
 /// Operations of this thread between construction and end() start together at the outermost end: sends and receives

@@ -82,27 +82,27 @@ TEST(Engine, a_withheld_peer_holds_up_its_own_communicator_only) {
     std::atomic<std::int64_t> slowest_ns{0};
     with_communicators([&](int rank, std::vector<Communicator>& comms) {
       std::vector<std::vector<float>> data(kCommunicators, std::vector<float>(20000, 1));
-      std::vector<std::optional<Work>> works(kCommunicators);
+      std::vector<Work> works(kCommunicators);
       const std::int64_t begin = now_ns();
       for (int i = 0; i < kCommunicators; ++i) {
         const int c = (i + first) % kCommunicators;
         if (rank == 3 && c == 0) continue;
-        works[at(c)].emplace(comms[at(c)].async().all_reduce(data[at(c)]).value());
+        works[at(c)] = comms[at(c)].async().all_reduce(data[at(c)]).value();
       }
-      for (int c = 1; c < kCommunicators; ++c) ASSERT_STATUS_OK(works[at(c)]->wait());
+      for (int c = 1; c < kCommunicators; ++c) ASSERT_STATUS_OK(works[at(c)].wait());
       const std::int64_t took = now_ns() - begin;
       for (std::int64_t seen = slowest_ns; took > seen && !slowest_ns.compare_exchange_weak(seen, took);) {
       }
       ++finished;
       if (rank == 3) {
         ASSERT_TRUE(eventually([&] { return finished == kRanks; })) << "the others did not finish without it";
-        works[0].emplace(comms[0].async().all_reduce(data[0]).value());
+        works[0] = comms[0].async().all_reduce(data[0]).value();
       } else if (finished < kRanks) {
-        const auto done = works[0]->test();
+        const auto done = works[0].test();
         ASSERT_STATUS_OK(done.status());
         EXPECT_FALSE(*done && finished < kRanks);
       }
-      ASSERT_STATUS_OK(works[0]->wait());
+      ASSERT_STATUS_OK(works[0].wait());
       for (const auto& mine : data) EXPECT_EQ(mine, std::vector<float>(20000, kRanks));
     });
     ::testing::Test::RecordProperty("slowest_us_" + std::to_string(first), std::to_string(slowest_ns / 1000));

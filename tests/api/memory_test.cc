@@ -57,8 +57,8 @@ void reduce_with(Communicator& comm, unsigned allocated, unsigned registered, st
   if (allocated & bit) own.emplace(Buffer<float>::make(2 * count).value());
   float* memory = own ? own->data() : plain.data();
   const std::span in(memory, count), out(memory + count, count);
-  std::optional<tutti::Registration> registration;
-  if (registered & bit) registration.emplace(comm.register_buffer(memory, 2 * count * sizeof(float)).value());
+  tutti::Registration registration;
+  if (registered & bit) registration = comm.register_buffer(memory, 2 * count * sizeof(float)).value();
   for (int round = 0; round < 4; ++round) {
     std::fill(in.begin(), in.end(), static_cast<float>(comm.rank() + round));
     std::fill(out.begin(), out.end(), -1.0f);

@@ -76,7 +76,7 @@ Status run_phase(Communicator& comm, Phase phase, Board& board, std::uint64_t ro
   std::atomic<std::uint64_t>& counter = board.counter[comm.rank()];
   std::vector<int> data, out;
   std::optional<tutti::Buffer<int>> memory;
-  std::optional<tutti::Registration> registration;
+  tutti::Registration registration;
   switch (phase) {
     case Phase::line: data.resize(2); break;
     case Phase::slots: data.resize(900); break;
@@ -87,7 +87,7 @@ Status run_phase(Communicator& comm, Phase phase, Board& board, std::uint64_t ro
       break;
     case Phase::registered:
       memory.emplace(tutti::Buffer<int>::make(1 << 20).value());
-      registration.emplace(comm.register_buffer(*memory).value());
+      registration = comm.register_buffer(*memory).value();
       break;
     default: break;
   }
