@@ -160,8 +160,9 @@ tutti_code tutti_unique_id_from_environment(tutti_unique_id* id) {
     if (config.unique_id().empty())
       return Status::error(TUTTI_UNAVAILABLE, "TUTTI_UNIQUE_ID is not set")
           .with_remedy("start the program by `tutti run -n N`");
-    TUTTI_TRY(bytes, tutti::core::parse_unique_id(config.unique_id()));
-    std::copy(bytes.begin(), bytes.end(), id->bytes);
+    auto bytes = tutti::core::parse_unique_id(config.unique_id());
+    if (!bytes.is_ok()) return Status(bytes.status()).with_context("TUTTI_UNIQUE_ID");
+    std::copy(bytes->begin(), bytes->end(), id->bytes);
     return {};
   });
 }
@@ -296,8 +297,8 @@ tutti_code tutti_work_wait(tutti_work* work, double timeout_s) {
     if (!operation.submitted.load(std::memory_order_acquire))
       return Status::error(TUTTI_INVALID_ARGUMENT, "work belongs to a group that is still open")
           .with_remedy("call tutti_group_end first");
-    Status status =
-        operation.communicator->wait(operation, timeout_s < 0 ? -1 : static_cast<std::int64_t>(timeout_s * 1e9));
+    Status status = operation.communicator->wait(
+        operation, timeout_s >= 0 ? static_cast<std::int64_t>(std::min(timeout_s, 1e9) * 1e9) : -1);
     if (status.code() == TUTTI_IN_PROGRESS) return Status::error(TUTTI_TIMEOUT, status.message());
     return status;
   });

@@ -44,7 +44,10 @@ Status Communicator::check(const Call& call) const {
                "0.." + std::to_string(ranks() - 1) + (call.what == TUTTI_RECV ? " or TUTTI_ANY_SOURCE" : ""));
   if (call.count > (std::uint64_t{1} << 62) / dtype_bytes(call.type) / static_cast<std::uint64_t>(ranks()))
     return bad("count", std::to_string(call.count), "less than 2^62 bytes over all ranks");
-  if (call.timeout_s < 0) return bad("timeout_s", std::to_string(call.timeout_s), "0 (default) or more seconds");
+  if (!(call.timeout_s >= 0 && call.timeout_s <= 1e9))  // NaN is neither
+    return bad("timeout_s", std::to_string(call.timeout_s), "0 (default) to 1e9 seconds");
+  // Refused here, a wrong name consumes no number: the ranks stay in step.
+  if (!call.algorithm.empty()) TUTTI_TRY(selector_.choose(call.what, 0, call.algorithm));
   return call.count == 0 || call.what == TUTTI_BARRIER ? Status{} : check_buffers(call);
 }
 
@@ -309,7 +312,7 @@ bool Communicator::start(Operation& operation) {
     std::memset(record.row, 0, sizeof record.row);
   }
   record.sequence.store(number + 1, std::memory_order_release);
-  operation.state.store(Operation::State::running, std::memory_order_relaxed);
+  operation.state.store(Operation::State::running, std::memory_order_release);  // pairs with fill_times()
   if (hook_.load(std::memory_order_relaxed)) emit(TUTTI_EVENT_BEGIN, operation, TUTTI_IN_PROGRESS);
 
   if (!entry) {
@@ -469,7 +472,7 @@ void Communicator::start_point_to_point(Operation* operation) {
       operation->started_ticks + (operation->call.timeout_s > 0
                                       ? clock_.from_ns(static_cast<std::int64_t>(operation->call.timeout_s * 1e9))
                                       : timeout_ticks_);
-  operation->state.store(Operation::State::running, std::memory_order_relaxed);
+  operation->state.store(Operation::State::running, std::memory_order_release);  // pairs with fill_times()
   if (hook_.load(std::memory_order_relaxed)) emit(TUTTI_EVENT_BEGIN, *operation, TUTTI_IN_PROGRESS);
   point_to_point_active_ = true;
   point_to_point_->start(operation);

@@ -39,8 +39,6 @@ void Operation::fill_times(tutti_times& times) const {
   times = {};
   times.struct_size = size;
   times.last_peer = -1;
-  // Only the driver may look at a running operation's fields.
-  if (!done()) return;
   const TickClock& clock = tick_clock();
   // Ticks are counted from an unknown start: relate them to now.
   const ClockSample now = clock.sample();
@@ -49,11 +47,14 @@ void Operation::fill_times(tutti_times& times) const {
     return static_cast<std::uint64_t>(now.ns - clock.to_ns(now.ticks - ticks));
   };
   times.issued_ns = to_ns(issued_ticks);
+  const State seen = state.load(std::memory_order_acquire);  // pairs with start() and finish()
+  if (seen == State::queued) return;
   times.started_ns = to_ns(started_ticks);
+  if (row) row->name.copy(times.algorithm, sizeof times.algorithm - 1);
+  if (seen != State::done) return;  // the rest is still being written
   times.last_peer_ns = to_ns(last_peer_ticks);
   times.done_ns = to_ns(done_ticks);
   times.last_peer = last_peer;
-  if (row) row->name.copy(times.algorithm, sizeof times.algorithm - 1);
 }
 
 void Operation::on_complete(std::function<void(tutti_code)> callback) {

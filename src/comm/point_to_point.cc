@@ -31,17 +31,30 @@ constexpr std::uint64_t kPieceDivisor = 8;
 constexpr std::uint64_t kLengthTag = 0x7032000000000000;
 constexpr std::uint64_t kLengthMask = 0x0000ffffffffffff;
 
-enum class Kind : std::uint32_t { eager = 1, rts, cts, data };
+enum class Kind : std::uint16_t { eager = 1, rts, cts, data };
 
 struct Header {
   Kind kind;
+  std::uint16_t type;  // tutti_dtype (EAGER, RTS)
   std::uint32_t tag;
   std::uint64_t bytes;  // of the whole message (EAGER, RTS) or of the piece (DATA)
   std::uint64_t id;     // RTS, CTS, DATA: number of the message at its sender
 };
 static_assert(sizeof(Header) == kInlineBytes / 2);
 
+std::string describe_payload(const Header& header) {
+  const auto type = static_cast<tutti_dtype>(header.type);
+  const std::size_t element = header.type < TUTTI_DTYPE_COUNT ? dtype_bytes(type) : 0;
+  if (element == 0) return std::to_string(header.bytes) + " bytes of an unknown type";
+  return std::string(dtype_name(type)) + " x " + std::to_string(header.bytes / element) + " (" +
+         std::to_string(header.bytes) + " bytes)";
+}
+
 std::uint64_t bytes_of(const Operation& operation) { return operation.call.count * dtype_bytes(operation.call.type); }
+
+Header header_of(const Operation& operation, Kind kind, std::uint64_t id) {
+  return {kind, static_cast<std::uint16_t>(operation.call.type), operation.call.match, bytes_of(operation), id};
+}
 
 class PointToPointImpl final : public PointToPoint {
  public:
@@ -207,14 +220,14 @@ class PointToPointImpl final : public PointToPoint {
   /// Joins a receive with the message that matches it.
   void accept(Operation* receive, int source, const Header& header, const std::byte* data) {
     receive->source = source;
-    if (header.bytes != bytes_of(*receive)) {
-      finish(receive, Status::error(TUTTI_MISMATCH,
-                                    "rank " + std::to_string(source) + " sent " + std::to_string(header.bytes) +
-                                        " bytes with tag " + std::to_string(header.tag) + ", rank " +
-                                        std::to_string(channels_.rank()) + " receives " +
-                                        std::to_string(bytes_of(*receive)) + " bytes",
-                                    source)
-                          .with_remedy("count and type must be equal on both sides"));
+    if (header.bytes != bytes_of(*receive) || header.type != receive->call.type) {
+      finish(receive,
+             Status::error(TUTTI_MISMATCH,
+                           "rank " + std::to_string(source) + " sent " + describe_payload(header) + " with tag " +
+                               std::to_string(header.tag) + ", rank " + std::to_string(channels_.rank()) +
+                               " receives " + describe_payload(header_of(*receive, Kind::eager, 0)),
+                           source)
+                 .with_remedy("count and type must be equal on both sides"));
       return;
     }
     if (header.kind == Kind::rts) {
@@ -227,7 +240,7 @@ class PointToPointImpl final : public PointToPoint {
   }
 
   void send_to_self(Operation* send) {
-    const Header header{Kind::eager, send->call.match, bytes_of(*send), 0};
+    const Header header = header_of(*send, Kind::eager, 0);
     const auto* data = static_cast<const std::byte*>(send->call.in);
     if (Operation* receive = take_posted(channels_.rank(), header.tag)) {
       accept(receive, channels_.rank(), header, data);
@@ -335,7 +348,7 @@ class PointToPointImpl final : public PointToPoint {
   bool push_out(int rank) {
     Peer& p = peer(rank);
     bool moved = false;
-    while (!p.clears.empty() && put(rank, {Kind::cts, 0, 0, p.clears.front()}, nullptr, 0)) {
+    while (!p.clears.empty() && put(rank, {Kind::cts, 0, 0, 0, p.clears.front()}, nullptr, 0)) {
       p.clears.pop_front();
       moved = true;
     }
@@ -345,7 +358,7 @@ class PointToPointImpl final : public PointToPoint {
       Stream& stream = p.streams.front();
       Operation* operation = stream.send.operation;
       const std::uint64_t bytes = std::min(piece, bytes_of(*operation) - stream.offset);
-      if (!put(rank, {Kind::data, 0, bytes, stream.send.id},
+      if (!put(rank, {Kind::data, 0, 0, bytes, stream.send.id},
                static_cast<const std::byte*>(operation->call.in) + stream.offset, bytes))
         break;
       moved = true;
@@ -363,7 +376,7 @@ class PointToPointImpl final : public PointToPoint {
     SendChannel* channel = channels_.send(rank, kPointToPointLane);
     const bool eager =
         bytes <= kEagerBytes && channel && p.eager_sent - channel->eager_matched() + bytes <= kUnmatchedBytes;
-    const Header header{eager ? Kind::eager : Kind::rts, send.operation->call.match, bytes, send.id};
+    const Header header = header_of(*send.operation, eager ? Kind::eager : Kind::rts, send.id);
     if (!put(rank, header, send.operation->call.in, eager ? bytes : 0)) return false;
     p.sends.pop_front();
     if (eager) {

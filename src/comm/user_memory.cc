@@ -7,15 +7,18 @@
 namespace tutti::core {
 
 Result<void*> UserMemory::allocate(std::size_t bytes) {
-  // Whole pages, so that neither two users nor a user and Tutti share one.
+  // Whole pages, so that neither two users nor a user and Tutti share one. The endpoint aligns to lines only: a page
+  // more, and the pages begin somewhere in the first one.
   constexpr std::size_t kPage = 4096;
   const std::size_t rounded = std::max<std::size_t>(1, (bytes + kPage - 1) / kPage) * kPage;
-  if (rounded < bytes)
+  if (rounded < bytes || rounded + kPage < rounded)
     return Status::error(TUTTI_INVALID_ARGUMENT, "bytes is " + std::to_string(bytes) + ", more than fits in memory");
-  TUTTI_TRY(block, endpoint_.allocate(rounded));
+  TUTTI_TRY(block, endpoint_.allocate(rounded + kPage));
+  const auto address = reinterpret_cast<std::uintptr_t>(block.pointer);
+  std::byte* const pages = block.pointer + (kPage - address % kPage) % kPage;
   std::lock_guard lock(mutex_);
-  allocations_[reinterpret_cast<std::uintptr_t>(block.pointer)] = {block, next_generation_++};
-  return static_cast<void*>(block.pointer);
+  allocations_[reinterpret_cast<std::uintptr_t>(pages)] = {block, rounded, next_generation_++};
+  return static_cast<void*>(pages);
 }
 
 Status UserMemory::free(void* pointer) {
@@ -24,7 +27,7 @@ Status UserMemory::free(void* pointer) {
   const auto found = allocations_.find(begin);
   if (found == allocations_.end())
     return Status::error(TUTTI_INVALID_ARGUMENT, "pointer is not from tutti_alloc, or was freed before");
-  const std::uintptr_t end = begin + found->second.block.bytes;
+  const std::uintptr_t end = begin + found->second.bytes;
   for (const auto& entry : registrations_)
     if (entry.second.begin < end && begin < entry.second.end)
       return Status::error(TUTTI_INVALID_ARGUMENT, "the memory is still registered")
@@ -38,7 +41,7 @@ const UserMemory::Allocation* UserMemory::holder(std::uintptr_t begin, std::uint
   auto after = allocations_.upper_bound(begin);
   if (after == allocations_.begin()) return nullptr;
   const auto& [start, allocation] = *std::prev(after);
-  return end <= start + allocation.block.bytes ? &allocation : nullptr;
+  return end <= start + allocation.bytes ? &allocation : nullptr;
 }
 
 Result<std::uint64_t> UserMemory::register_range(void* pointer, std::size_t bytes) {

@@ -30,6 +30,7 @@ class UserMemory {
  private:
   struct Allocation {
     SharedBlock block;
+    std::size_t bytes;  ///< of the user's pages in it
     std::uint32_t generation;
   };
   struct Registration {
