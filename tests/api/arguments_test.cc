@@ -42,16 +42,16 @@ Status with_timeout(Communicator& comm, double seconds) {
 /// All on rank 0 of 2; none may reach the other rank.
 const std::vector<Row>& rows() {
   static const std::vector<Row> kRows = {
-      {"all_reduce_in", [](Communicator& c) { return c.all_reduce(nullptr, output, 4, kFloat); }, {"in", "null"}},
-      {"all_reduce_out", [](Communicator& c) { return c.all_reduce(input, nullptr, 4, kFloat); }, {"out", "null"}},
-      {"all_gather_out", [](Communicator& c) { return c.all_gather(input, nullptr, 4, kFloat); }, {"out", "null"}},
+      {"all_reduce_in", [](Communicator& c) { return c.all_reduce(nullptr, output, 4, kFloat); }, {"in", "NULL"}},
+      {"all_reduce_out", [](Communicator& c) { return c.all_reduce(input, nullptr, 4, kFloat); }, {"out", "NULL"}},
+      {"all_gather_out", [](Communicator& c) { return c.all_gather(input, nullptr, 4, kFloat); }, {"out", "NULL"}},
       {"reduce_scatter_in",
        [](Communicator& c) { return c.reduce_scatter(nullptr, output, 4, kFloat); },
-       {"in", "null"}},
-      {"broadcast_in", [](Communicator& c) { return c.broadcast(nullptr, output, 4, kFloat, 0); }, {"in", "null"}},
-      {"broadcast_out", [](Communicator& c) { return c.broadcast(input, nullptr, 4, kFloat, 0); }, {"out", "null"}},
-      {"send_in", [](Communicator& c) { return c.send(nullptr, 4, kFloat, 1); }, {"in", "null"}},
-      {"recv_out", [](Communicator& c) { return c.recv(nullptr, 4, kFloat, 1); }, {"out", "null"}},
+       {"in", "NULL"}},
+      {"broadcast_in", [](Communicator& c) { return c.broadcast(nullptr, output, 4, kFloat, 0); }, {"in", "NULL"}},
+      {"broadcast_out", [](Communicator& c) { return c.broadcast(input, nullptr, 4, kFloat, 0); }, {"out", "NULL"}},
+      {"send_in", [](Communicator& c) { return c.send(nullptr, 4, kFloat, 1); }, {"in", "NULL"}},
+      {"recv_out", [](Communicator& c) { return c.recv(nullptr, 4, kFloat, 1); }, {"out", "NULL"}},
       {"dtype",
        [](Communicator& c) { return c.all_reduce(input, output, 4, static_cast<DataType>(12)); },
        {"type", "12", "dtypes.def"}},
@@ -94,12 +94,12 @@ const std::vector<Row>& rows() {
       {"explain_collective",
        [](Communicator& c) { return c.explain(static_cast<tutti::Collective>(7), 8).status(); },
        {"what", "7"}},
-      {"register_null", [](Communicator& c) { return c.register_buffer(nullptr, 8).status(); }, {"pointer", "null"}},
-      {"work_null", [](Communicator&) { return Status::from_c(tutti_work_wait(nullptr, 1)); }, {"work", "null"}},
-      {"test_null", [](Communicator&) { return Status::from_c(tutti_work_test(nullptr)); }, {"work", "null"}},
+      {"register_null", [](Communicator& c) { return c.register_buffer(nullptr, 8).status(); }, {"pointer", "NULL"}},
+      {"work_null", [](Communicator&) { return Status::from_c(tutti_work_wait(nullptr, 1)); }, {"work", "NULL"}},
+      {"test_null", [](Communicator&) { return Status::from_c(tutti_work_test(nullptr)); }, {"work", "NULL"}},
       {"comm_null",
        [](Communicator&) { return Status::from_c(tutti_barrier(nullptr, nullptr, nullptr)); },
-       {"comm", "null"}},
+       {"comm", "NULL"}},
       {"free_of_foreign_memory", [](Communicator&) { return Status::from_c(tutti_free(input)); }, {"pointer"}},
   };
   return kRows;
@@ -198,7 +198,7 @@ TEST(Environment, missing_and_malformed_values_are_named) {
   setenv("RANK", "one", 1);
   expect(Code::invalid_argument, {"RANK", "one"});
   setenv("RANK", "3", 1);
-  expect(Code::invalid_argument, {"rank", "3"});
+  expect(Code::invalid_argument, {"RANK", "3"});
   setenv("RANK", "0", 1);
   auto comm = Communicator::from_environment({.name = "launched"});
   ASSERT_STATUS_OK(comm.status());
