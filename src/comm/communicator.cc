@@ -83,7 +83,8 @@ Status Communicator::enter() {
     return Status::error(TUTTI_INVALID_ARGUMENT, "two threads are inside communicator \"" + name_ +
                                                      "\" at once (rank " + std::to_string(rank_) + ")")
         .with_remedy("one thread at a time per communicator; give each thread its own by tutti_comm_split");
-  if (failed_.load(std::memory_order_acquire)) {
+  // The verdict, not failed_: it may have come while nobody was driving.
+  if (control_->verdict.load(std::memory_order_acquire) != 0) {
     leave();
     return status();
   }

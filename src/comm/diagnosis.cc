@@ -181,24 +181,29 @@ int Communicator::find_mismatch(std::uint64_t number, std::uint64_t fingerprint)
   return -1;
 }
 
+/// The text of calls that differ. They may have parted earlier than at operation `number`: a broadcast's root, or a
+/// rank whose count is 0, is done without its peers. So the first difference that the pages still remember is told.
 Status Communicator::mismatch_with(int peer, std::uint64_t number, const Call& own) const {
-  const ControlPage& page = *channels_.peer(peer).control;
-  Call theirs;
-  std::uint64_t fingerprint = 0;
-  const std::string head =
-      "op #" + std::to_string(number) + " (communicator \"" + name_ + "\"): rank " + std::to_string(peer);
-  const std::string tail = ", rank " + std::to_string(rank_) + " called " + describe(own);
-  if (!read_descriptor(page, number, theirs, fingerprint)) {
-    const std::uint64_t at = page.operation.load(std::memory_order_acquire);
-    return Status::error(
-        TUTTI_MISMATCH,
-        head + " sent data of another operation (it is at op #" + std::to_string(at ? at - 1 : 0) + ")" + tail, peer);
+  for (std::uint64_t n = number - std::min<std::uint64_t>(number, kDescriptors - 1); n <= number; ++n) {
+    Call mine, theirs;
+    std::uint64_t my_fingerprint = 0, their_fingerprint = 0;
+    if (!read_descriptor(*control_, n, mine, my_fingerprint)) continue;
+    const int other = find_mismatch(n, my_fingerprint);
+    if (other < 0 || !read_descriptor(*channels_.peer(other).control, n, theirs, their_fingerprint)) continue;
+    std::string text = "op #" + std::to_string(n) + " (communicator \"" + name_ + "\"): rank " + std::to_string(other) +
+                       " called " + describe(theirs) + ", rank " + std::to_string(rank_) + " called " + describe(mine);
+    if (describe(theirs) == describe(mine)) text += ", by another algorithm";
+    return Status::error(TUTTI_MISMATCH, text, other)
+        .with_remedy(
+            "every rank must call the same collectives in the same order with the same count, type, op and root");
   }
-  std::string text = head + " called " + describe(theirs) + tail;
-  if (describe(theirs) == describe(own)) text += ", by another algorithm";
-  return Status::error(TUTTI_MISMATCH, text, peer)
-      .with_remedy(
-          "every rank must call the same collectives in the same order with the same count, type, op and root");
+  const std::uint64_t at = channels_.peer(peer).control->operation.load(std::memory_order_acquire);
+  return Status::error(TUTTI_MISMATCH,
+                       "op #" + std::to_string(number) + " (communicator \"" + name_ + "\"): rank " +
+                           std::to_string(peer) + " sent data of another operation (it is at op #" +
+                           std::to_string(at ? at - 1 : 0) + "), rank " + std::to_string(rank_) + " called " +
+                           describe(own),
+                       peer);
 }
 
 /// Who holds an operation up at its deadline: a rank that has not called it, else one that no longer moves, else the
