@@ -67,6 +67,11 @@ struct Plain {
     }
     store_bytes(to, value);
   }
+  /// What a value is after store and load.
+  template <int kLanes>
+  TUTTI_INLINE Vector<T, kLanes> stored(Vector<T, kLanes> value) {
+    return value;
+  }
 
  private:
   static constexpr Bits kCanonicalNan = static_cast<Bits>(sizeof(T) == 8 ? 0x7ff8000000000000u : 0x7fc00000u);
@@ -150,8 +155,19 @@ struct bfloat16 : Widened<bfloat16, true> {
     else
       store_bytes(to, round<kLanes, kFinal>(value.even) >> 16 | (round<kLanes, kFinal>(value.odd) & 0xffff0000u));
   }
+  template <int kLanes, class Register>
+  TUTTI_INLINE Register stored(Register value) {
+    if constexpr (kLanes == 1)
+      return __builtin_bit_cast(float, round<1, false>(value) & 0xffff0000u);
+    else
+      return {upper_half<kLanes>(value.even), upper_half<kLanes>(value.odd)};
+  }
 
  private:
+  template <int kLanes>
+  TUTTI_INLINE Vector<float, kLanes> upper_half(Vector<float, kLanes> value) {
+    return __builtin_bit_cast(Vector<float, kLanes>, round<kLanes, false>(value) & 0xffff0000u);
+  }
   /// The result in the upper halves; the lower ones are left over.
   template <int kLanes, bool kFinal>
   TUTTI_INLINE Vector<std::uint32_t, kLanes> round(Vector<float, kLanes> value) {
@@ -197,6 +213,21 @@ struct float16 : Widened<float16, false> {
 #endif
 #else
     store_16<kLanes>(to, narrow<kLanes, kFinal>(value));
+#endif
+  }
+  template <int kLanes>
+  TUTTI_INLINE Vector<float, kLanes> stored(Vector<float, kLanes> value) {
+#if TUTTI_REDUCE_VECTOR_BYTES >= 32
+    constexpr int kNearestEven = _MM_FROUND_TO_NEAREST_INT | _MM_FROUND_NO_EXC;
+    if constexpr (kLanes == 1) return _cvtsh_ss(_cvtss_sh(value, kNearestEven));
+    if constexpr (kLanes == 4) return _mm_cvtph_ps(_mm_cvtps_ph(value, kNearestEven));
+    if constexpr (kLanes == 8) return _mm256_cvtph_ps(_mm256_cvtps_ph(value, kNearestEven));
+#if TUTTI_REDUCE_VECTOR_BYTES >= 64
+    if constexpr (kLanes == 16)
+      return _mm512_maskz_cvtph_ps(kAllLanes, _mm512_maskz_cvtps_ph(kAllLanes, value, kNearestEven));
+#endif
+#else
+    return widen<kLanes>(narrow<kLanes, false>(value));
 #endif
   }
 

@@ -111,13 +111,15 @@ TUTTI_INLINE Register combine(Register a, Register b) {
     return Op::template apply<V, BitsV, E::kFloating>(a, b);
 }
 
+/// A scaled value is rounded to its type at once: peers get it rounded, and all ranks must reduce the same values. (For
+/// the others the factor is 1, and neither changes them.)
 template <class E, bool kScaled, int kLanes>
 TUTTI_INLINE auto load_operand(const char* from, typename E::Accumulator factor) {
   auto value = E::template load<kLanes>(from);
   if constexpr (kScaled && kRegisterElements<E, kLanes> != kLanes)
-    return decltype(value){value.even * factor, value.odd * factor};
+    return E::template stored<kLanes>(decltype(value){value.even * factor, value.odd * factor});
   else if constexpr (kScaled)
-    return value * factor;
+    return E::template stored<kLanes>(value * factor);
   else
     return value;
 }

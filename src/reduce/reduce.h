@@ -16,7 +16,7 @@ struct ReduceArgs {
   int source_count;            ///< >= 1
   std::size_t count;           ///< elements
   int raw_source = -1;  ///< index of the source that holds raw user data and is multiplied by `scale` first; -1: none
-  double scale = 1.0;   ///< float averages: 1/ranks, applied to raw_source in the accumulator's precision (fp32, fp64)
+  double scale = 1.0;   ///< float averages: 1/ranks, applied to raw_source, rounded to the type
   std::uint64_t divisor = 0;  ///< integer averages, final touch: divide, truncating towards zero; 0: no division
   bool final = false;         ///< final touch: NaN becomes the canonical quiet NaN (sign 0, payload 0)
 };

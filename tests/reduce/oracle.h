@@ -140,8 +140,16 @@ std::uint64_t reduce_native(const OracleCall& call, const std::vector<std::uint6
 template <class Format>
 std::uint64_t reduce_widened(const OracleCall& call, const std::vector<std::uint64_t>& sources) {
   std::vector<float> values;
-  for (std::uint64_t bits : sources) values.push_back(static_cast<float>(widen_by_definition<Format>(bits)));
-  return narrow_by_definition<Format>(static_cast<double>(reduce_floats<float, double>(call, values)));
+  for (std::uint64_t bits : sources) {
+    float value = static_cast<float>(widen_by_definition<Format>(bits));
+    if (static_cast<int>(values.size()) == call.raw_source) {
+      // Rounded to the type, as the peers receive it.
+      value = combine_floats<float, double>(TUTTI_PROD, value, static_cast<float>(call.scale));
+      value = static_cast<float>(widen_by_definition<Format>(narrow_by_definition<Format>(static_cast<double>(value))));
+    }
+    values.push_back(value);
+  }
+  return narrow_by_definition<Format>(static_cast<double>(reduce_floats<float, double>({.op = call.op}, values)));
 }
 
 /// One element's bits, zero-extended.
