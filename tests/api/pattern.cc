@@ -5,6 +5,7 @@
 #include <cstdio>
 #include <cstdlib>
 #include <cstring>
+#include <iterator>
 #include <limits>
 
 namespace api_test {
@@ -124,9 +125,12 @@ double extreme_value(std::uint64_t random) {
   }
 }
 
-/// Average of a float: rank's share k of the result, times the ranks. The library multiplies by 1/ranks first, which is
-/// exact for these k and every rank count that the tests use (tests/api/pattern_test.cc).
-double average_share(std::uint64_t random) { return static_cast<double>(static_cast<int>(random % 9) - 4); }
+/// Average of a float: a rank's share of the result, times the ranks. The library multiplies by 1/ranks first, which is
+/// exact for powers of two and every rank count that the tests use (tests/api/pattern_test.cc).
+double average_share(std::uint64_t random) {
+  constexpr double kShares[] = {0, 0.5, -0.5, 1, -1, 2, -2, 4, -4};
+  return kShares[random % std::size(kShares)];
+}
 
 double float_input(const Pattern& pattern, int rank, std::uint64_t index) {
   const auto own = static_cast<std::uint64_t>(rank);
