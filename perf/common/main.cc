@@ -68,8 +68,10 @@ int main(int argc, char** argv) {
   const bool launch = !parsed.exit && needs_launcher(process.options, process.environment);
   // Under a launcher every process parses the same line: one of them says what is wrong with it.
   const bool speaks = !launch && process.environment.process == 0;
-  if (speaks) std::fputs(parsed.output.c_str(), stdout);
-  if (speaks || parsed.exit) std::fputs(parsed.error.c_str(), stderr);
+  if (speaks) {
+    std::fputs(parsed.output.c_str(), stdout);
+    std::fputs(parsed.error.c_str(), stderr);
+  }
   if (parsed.exit) return *parsed.exit;
   if (!process.environment.error.empty()) return bad_arguments(process, process.environment.error);
   if (launch) return bad_arguments(process, become_launcher(process.options, argv));

@@ -154,6 +154,15 @@ TEST(Launch, a_wrong_line_is_reported_once) {
   EXPECT_EQ(run.output, "");
 }
 
+TEST(Launch, a_wrong_line_under_the_launcher_is_reported_once) {
+  const ProgramRun run =
+      run_command(program_path("tutti") + " run -n 3 --prefix none " + program_path("all_reduce_perf") + " -b 8 -e 4");
+  EXPECT_EQ(run.exit_code, 255);
+  const auto lines = lines_of(run.error);
+  EXPECT_EQ(std::count(lines.begin(), lines.end(), "invalid sizes for 'minbytes' and 'maxbytes': 8 > 4"), 1)
+      << run.error;
+}
+
 TEST(Launch, only_process_0_prints) {
   const ProgramRun run = run_benchmark("all_reduce_perf", "--procs 3 -b 64 -e 64 -n 1 -G 2");
   expect_clean(run);
