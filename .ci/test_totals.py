@@ -40,10 +40,13 @@ def totals_of(entry):
     if status == "fail":
         # A crash or a timeout leaves no FAILED case.
         return passed, max(failed, 1), skipped
-    if status in ("notrun", "disabled") or (status != "run" and not cases):
-        skipped_element = entry.find("skipped")
-        message = skipped_element.get("message") if skipped_element is not None else None
-        return passed, failed, skipped or [(name, message or status)]
+    if status != "run":
+        element = entry.find("skipped")
+        message = element.get("message") if element is not None else status
+        if "Unable to find executable" in message:
+            return passed, failed + 1, skipped
+        said = [line.partition(":")[2].strip() for line in output.splitlines() if line.startswith("SKIPPED ALL")]
+        return passed, failed, skipped or [(name, said[0] if said else message)]
     return (passed, failed, skipped) if cases else (1, 0, [])
 
 

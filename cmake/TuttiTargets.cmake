@@ -11,28 +11,6 @@ function(tutti_layer name)
   target_link_libraries(tutti_${name} PUBLIC ${ARG_LIBS})
 endfunction()
 
-# tutti_shared_library(SOURCES a.cc ... [DEPS layer ...] [LIBS lib ...]): libtutti.so.0, target `tutti`, for users
-# tutti::tutti. SOURCES hold the exported functions: of a static layer the linker takes only what they call. Users see
-# include/ and the symbols marked TUTTI_API, nothing of the layers.
-function(tutti_shared_library)
-  cmake_parse_arguments(ARG "" "" "SOURCES;DEPS;LIBS" ${ARGN})
-  add_library(tutti SHARED ${ARG_SOURCES})
-  add_library(tutti::tutti ALIAS tutti)
-  target_include_directories(tutti
-    PUBLIC $<BUILD_INTERFACE:${PROJECT_SOURCE_DIR}/include> $<INSTALL_INTERFACE:${CMAKE_INSTALL_INCLUDEDIR}>
-    PRIVATE ${PROJECT_SOURCE_DIR})
-  foreach(dep ${ARG_DEPS})
-    target_link_libraries(tutti PRIVATE $<BUILD_INTERFACE:tutti_${dep}>)
-  endforeach()
-  target_link_libraries(tutti PRIVATE ${ARG_LIBS})
-  target_link_options(tutti PRIVATE -Wl,--exclude-libs,ALL -Wl,--as-needed)
-  if(NOT TUTTI_SANITIZE AND NOT TUTTI_FUZZ)
-    target_link_options(tutti PRIVATE -Wl,-z,defs)
-  endif()
-  target_compile_features(tutti INTERFACE cxx_std_20)
-  set_target_properties(tutti PROPERTIES VERSION ${PROJECT_VERSION} SOVERSION ${PROJECT_VERSION_MAJOR})
-endfunction()
-
 # tutti_test(NAME SOURCES a_test.cc ... [DEPS layer ...] [LIBS lib ...] [TIMEOUT s] [LABELS l ...]): one GoogleTest
 # program `test_NAME` and one ctest entry. Labels: tsan = also run under ThreadSanitizer; nightly = only built and run by
 # ./dev nightly; release_only = measures time, not run under sanitizers.

@@ -79,7 +79,7 @@ bool within(const KnobRow& row, std::int64_t number) {
 // NCCL's level names onto ours; other aliases share our grammar.
 std::string translate_alias(const KnobRow& row, std::string_view value) {
   if (row.knob != Knob::log_level) return std::string(value);
-  const std::string level = lower_case(value);
+  std::string level = lower_case(value);
   if (level == "version") return "error";
   if (level == "abort") return "info";
   return level;
