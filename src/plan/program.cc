@@ -130,7 +130,7 @@ class ProgramMaker {
 
   std::int32_t cell_of(Slot slot) const {
     if (slot.where() == Space::input) return -1;
-    const Operation& op = program_.operations[operation_];
+    const ProgramOperation& op = program_.operations[operation_];
     const std::uint32_t base = slot.where() == Space::output ? 0 : op.contract.chunks();
     return program_.output_cell(operation_, rank(), base + slot.chunk);
   }

@@ -46,7 +46,7 @@ struct Instruction {
 };
 
 /// One operation of a sequence.
-struct Operation {
+struct ProgramOperation {
   Contract contract;
   std::uint32_t cells_per_rank = 0;
   std::uint32_t first_cell = 0;
@@ -67,7 +67,7 @@ struct Program {
   std::vector<Instruction> code;
   std::vector<Reference> operands;
   std::vector<ProgramEdge> edges;
-  std::vector<Operation> operations;
+  std::vector<ProgramOperation> operations;
   std::uint32_t cells = 0;
   std::uint32_t snapshots = 0;
 
@@ -75,7 +75,7 @@ struct Program {
   int rank_of(std::uint32_t thread) const { return static_cast<int>(thread) / lanes; }
   int lane_of(std::uint32_t thread) const { return static_cast<int>(thread) % lanes; }
   std::int32_t output_cell(std::size_t operation, int rank, std::uint32_t chunk) const {
-    const Operation& op = operations[operation];
+    const ProgramOperation& op = operations[operation];
     return static_cast<std::int32_t>(op.first_cell + static_cast<std::uint32_t>(rank) * op.cells_per_rank + chunk);
   }
 };

@@ -47,7 +47,7 @@ Simulation::Simulation(const Program& program, const SimulateOptions& options, W
     read_epoch_.assign(std::size_t{program.cells} * static_cast<std::size_t>(program.lanes), 0);
     alias_epoch_ = read_epoch_;
   }
-  const auto is_barrier = [](const Operation& operation) { return operation.contract.is_barrier(); };
+  const auto is_barrier = [](const ProgramOperation& operation) { return operation.contract.is_barrier(); };
   if (std::any_of(program.operations.begin(), program.operations.end(), is_barrier)) {
     bit_words_ = (static_cast<std::uint32_t>(program.ranks) + 63) / 64;
     bits_.assign(threads * bit_words_, 0);
