@@ -84,7 +84,7 @@ struct OwnedConfig {
 
 /// Runs a creation now, or at the end of the open group.
 template <class Create>
-Status create_or_defer(tutti_comm** comm, const tutti_config* config, Create create) {
+Status create_or_defer(tutti_comm** comm, const tutti_config* config, const tutti_comm* parent, Create create) {
   *comm = nullptr;
   auto body = [comm, owned = std::make_shared<OwnedConfig>(config), create]() -> Status {
     Result<std::unique_ptr<Communicator>> made = create(owned->get());
@@ -93,7 +93,7 @@ Status create_or_defer(tutti_comm** comm, const tutti_config* config, Create cre
     return {};
   };
   if (!Group::current().open()) return body();
-  Group::current().add_creation(std::move(body));
+  Group::current().add_creation(parent, std::move(body));
   return {};
 }
 
@@ -172,7 +172,7 @@ tutti_code tutti_comm_create(const tutti_unique_id* id, int rank, int ranks, con
   return guarded([&]() -> Status {
     if (!id) return missing("id");
     if (!comm) return missing("comm");
-    return create_or_defer(comm, config, [bytes = to_bytes(*id), rank, ranks](const tutti_config* owned) {
+    return create_or_defer(comm, config, nullptr, [bytes = to_bytes(*id), rank, ranks](const tutti_config* owned) {
       return Communicator::create(bytes, rank, ranks, owned);
     });
   });
@@ -192,7 +192,7 @@ tutti_code tutti_comm_create_from_environment(const tutti_config* config, tutti_
     } else if (const tutti_code code = tutti_unique_id_from_environment(&id)) {
       return Status::error(code, last_error);
     }
-    return create_or_defer(comm, config,
+    return create_or_defer(comm, config, nullptr,
                            [bytes = to_bytes(id), rank = launch->rank, ranks = launch->world_size](
                                const tutti_config* owned) { return Communicator::create(bytes, rank, ranks, owned); });
   });
@@ -202,7 +202,7 @@ tutti_code tutti_comm_split(tutti_comm* parent, int color, int key, const tutti_
   return guarded([&]() -> Status {
     if (!parent) return missing("parent");
     if (!comm) return missing("comm");
-    return create_or_defer(comm, config, [parent, color, key](const tutti_config* owned) {
+    return create_or_defer(comm, config, parent, [parent, color, key](const tutti_config* owned) {
       return parent->communicator->split(color, key, owned);
     });
   });
@@ -297,8 +297,8 @@ tutti_code tutti_work_wait(tutti_work* work, double timeout_s) {
     if (!operation.submitted.load(std::memory_order_acquire))
       return Status::error(TUTTI_INVALID_ARGUMENT, "work belongs to a group that is still open")
           .with_remedy("call tutti_group_end first");
-    Status status = operation.communicator->wait(
-        operation, timeout_s >= 0 ? static_cast<std::int64_t>(std::min(timeout_s, 1e9) * 1e9) : -1);
+    Status status =
+        operation.communicator->wait(operation, timeout_s >= 0 ? tutti::core::seconds_to_ns(timeout_s) : -1);
     if (status.code() == TUTTI_IN_PROGRESS) return Status::error(TUTTI_TIMEOUT, status.message());
     return status;
   });
@@ -363,6 +363,7 @@ tutti_code tutti_alloc(size_t bytes, void** pointer) {
 tutti_code tutti_free(void* pointer) {
   return guarded([&]() -> Status {
     if (!pointer) return {};
+    if (Process::forked()) return Process::refuse_fork();
     Process* process = Process::current();
     if (!process) return Status::error(TUTTI_INVALID_ARGUMENT, "pointer is not from tutti_alloc");
     return process->memory().free(pointer);
@@ -374,6 +375,7 @@ tutti_code tutti_register_buffer(tutti_comm* comm, void* pointer, size_t bytes, 
     if (!comm) return missing("comm");
     if (!pointer) return missing("pointer");
     if (!registration) return missing("registration");
+    if (Process::forked()) return Process::refuse_fork();
     Process& process = comm->communicator->process();
     TUTTI_TRY(id, process.memory().register_range(pointer, bytes));
     *registration = new tutti_registration{&process, id};
@@ -384,6 +386,7 @@ tutti_code tutti_register_buffer(tutti_comm* comm, void* pointer, size_t bytes, 
 tutti_code tutti_deregister_buffer(tutti_registration* registration) {
   return guarded([&]() -> Status {
     if (!registration) return {};
+    if (Process::forked()) return Process::refuse_fork();
     Status status = registration->process->memory().deregister(registration->id);
     delete registration;
     return status;

@@ -83,8 +83,8 @@ Status Communicator::enter() {
     return Status::error(TUTTI_INVALID_ARGUMENT, "two threads are inside communicator \"" + name_ +
                                                      "\" at once (rank " + std::to_string(rank_) + ")")
         .with_remedy("one thread at a time per communicator; give each thread its own by tutti_comm_split");
-  // The verdict, not failed_: it may have come while nobody was driving.
-  if (control_->verdict.load(std::memory_order_acquire) != 0) {
+  // The verdict, too: a call that needs nothing of its peers would never look at it.
+  if (failed_.load(std::memory_order_acquire) || control_->verdict.load(std::memory_order_acquire) != 0) {
     leave();
     return status();
   }
@@ -167,27 +167,25 @@ Status Communicator::submit(Operation& operation) {
 
 bool Communicator::poke() {
   if (!try_drive()) return false;
-  const bool moved = advance();
-  if (!moved) {
-    if (current_) look_around(*current_);
-    if (point_to_point_active_) check_point_to_point();
-  }
+  const bool moved = drive_once();
+  // Whoever waits here did not see it happen.
+  if (moved && control_->sleeping.load(std::memory_order_relaxed) != 0) SendChannel::ring(*control_);
   stop_driving();
   return moved;
+}
+
+bool Communicator::drive_once() {
+  if (advance()) return true;
+  if (current_) look_around(*current_);
+  if (point_to_point_active_) check_point_to_point();
+  return false;
 }
 
 /// One round over everything that can move. Drive token held.
 bool Communicator::advance() {
   bool moved = false;
   if (new_point_to_point_count_.load(std::memory_order_acquire) > 0) {
-    std::deque<Operation*> fresh;
-    {
-      std::lock_guard lock(queue_mutex_);
-      fresh.swap(new_point_to_point_);
-      queued_.fetch_sub(static_cast<int>(fresh.size()), std::memory_order_relaxed);
-      new_point_to_point_count_.store(0, std::memory_order_relaxed);
-    }
-    for (Operation* operation : fresh) start_point_to_point(operation);
+    while (Operation* fresh = take_point_to_point()) start_point_to_point(fresh);
     moved = true;
   }
   if (point_to_point_active_) {
@@ -197,6 +195,16 @@ bool Communicator::advance() {
   moved |= advance_collectives();
   if (control_->verdict.load(std::memory_order_acquire) != 0) notice_verdict();
   return moved;
+}
+
+Operation* Communicator::take_point_to_point() {
+  std::lock_guard lock(queue_mutex_);
+  if (new_point_to_point_.empty()) return nullptr;
+  Operation* operation = new_point_to_point_.front();
+  new_point_to_point_.pop_front();
+  queued_.fetch_sub(1, std::memory_order_relaxed);
+  new_point_to_point_count_.fetch_sub(1, std::memory_order_relaxed);
+  return operation;
 }
 
 bool Communicator::advance_collectives() {
@@ -268,17 +276,10 @@ bool Communicator::start(Operation& operation) {
   look_ticks_ = 0;
   CallEntry* entry = found.is_ok() ? *found : nullptr;
   const std::uint64_t fingerprint = entry ? mix64(entry->fingerprint + number * 0x9e3779b97f4a7c15ULL) | 1 : 1;
-
-  Descriptor& descriptor = control_->descriptors[number % kDescriptors];
-  descriptor.fingerprint.store(fingerprint, std::memory_order_relaxed);
-  descriptor.count.store(call.count, std::memory_order_relaxed);
-  descriptor.call.store(pack_call(call.what, call.type, call.op, call.peer), std::memory_order_relaxed);
-  descriptor.tag.store(call.tag, std::memory_order_relaxed);
   Announcement input, output;
   if (!process_->memory().empty()) announce(call, input, output);
-  Descriptor::store(descriptor.input, input);
-  Descriptor::store(descriptor.output, output);
-  descriptor.sequence.store(number + 1, std::memory_order_release);
+  control_->descriptors[number % kDescriptors].write(
+      number, {fingerprint, call.count, pack_call(call.what, call.type, call.op, call.peer), call.tag, input, output});
   control_->operation.store(number + 1, std::memory_order_release);
 
   Record& record = recorder_->records[number % kRecordsPerCommunicator];
@@ -318,16 +319,20 @@ bool Communicator::start(Operation& operation) {
 
   if (!entry) {
     // Wrong in the same way on every rank, or a mismatch that the peers find: this rank's number is consumed either
-    // way.
-    finish(operation, Status(found.status()).with_context(operation_text(number, call)));
+    // way. What only this rank lacks (memory) the peers must be told.
+    Status status = Status(found.status()).with_context(operation_text(number, call));
+    if (status.code() == TUTTI_UNAVAILABLE || status.code() == TUTTI_INTERNAL) {
+      fail(std::move(status).with_rank(rank_));
+      status = this->status();
+    }
+    finish(operation, std::move(status));
     return false;
   }
   if (call.count == 0 && call.what != TUTTI_BARRIER) {
     finish(operation, {});
     return false;
   }
-  const std::uint64_t timeout =
-      call.timeout_s > 0 ? clock_.from_ns(static_cast<std::int64_t>(call.timeout_s * 1e9)) : timeout_ticks_;
+  const std::uint64_t timeout = call.timeout_s > 0 ? clock_.from_ns(seconds_to_ns(call.timeout_s)) : timeout_ticks_;
   operation.deadline_ticks = now + timeout;
   next_look_ = now + compare_ticks_;
   suspect_since_ = 0;
@@ -447,7 +452,7 @@ Status Communicator::drive_until_done(Operation& operation, std::int64_t timeout
     if (!waiter.pause()) continue;
     waiter.prepare();
     // Look once more at everything: whoever stores from now on rings.
-    if (operation.done() || poke() || operation.done()) {
+    if (operation.done() || look_once_more() || operation.done()) {
       waiter.cancel();
     } else {
       waiter.sleep();
@@ -460,19 +465,32 @@ Status Communicator::drive_until_done(Operation& operation, std::int64_t timeout
   return operation.status();
 }
 
+bool Communicator::look_once_more() {
+  if (!try_drive()) return false;
+  const bool moved = drive_once();
+  stop_driving();
+  return moved;
+}
+
 Status Communicator::wait(Operation& operation, std::int64_t timeout_ns) {
-  return drive_until_done(operation, timeout_ns, false);
+  inside_.fetch_add(1, std::memory_order_relaxed);
+  Status status = drive_until_done(operation, timeout_ns, false);
+  inside_.fetch_sub(1, std::memory_order_release);  // pairs with the destructor's acquire
+  return status;
 }
 
 // ---- point to point ----------------------------------------------------------------------------------------------
 
 void Communicator::start_point_to_point(Operation* operation) {
   operation->number = point_to_point_number_++;
+  // The inline operation was a collective before.
+  operation->row = nullptr;
+  operation->entry = nullptr;
+  operation->record = nullptr;
   operation->started_ticks = clock_.now();
   operation->deadline_ticks =
-      operation->started_ticks + (operation->call.timeout_s > 0
-                                      ? clock_.from_ns(static_cast<std::int64_t>(operation->call.timeout_s * 1e9))
-                                      : timeout_ticks_);
+      operation->started_ticks +
+      (operation->call.timeout_s > 0 ? clock_.from_ns(seconds_to_ns(operation->call.timeout_s)) : timeout_ticks_);
   operation->state.store(Operation::State::running, std::memory_order_release);  // pairs with fill_times()
   if (hook_.load(std::memory_order_relaxed)) emit(TUTTI_EVENT_BEGIN, *operation, TUTTI_IN_PROGRESS);
   point_to_point_active_ = true;
@@ -482,7 +500,8 @@ void Communicator::start_point_to_point(Operation* operation) {
 void Communicator::finish_point_to_point(Operation* operation, Status status) {
   operation->done_ticks = clock_.now();
   if (operation->source_out && status.is_ok()) *operation->source_out = operation->source;
-  if (status.code() == TUTTI_MISMATCH || status.code() == TUTTI_INTERNAL) {
+  // Found on this lane: the communicator does not know yet.
+  if (status.code() == TUTTI_MISMATCH || status.code() == TUTTI_INTERNAL || status.code() == TUTTI_UNAVAILABLE) {
     fail(std::move(status).with_context(operation_text(operation->number, operation->call)));
     status = this->status();
   }
@@ -495,9 +514,12 @@ void Communicator::check_point_to_point() {
   if (!current_) control_->heartbeat.fetch_add(1, std::memory_order_relaxed);
   if (now < next_point_to_point_look_) return;
   next_point_to_point_look_ = now + compare_ticks_;
-  const int peer = point_to_point_->waiting_on();
-  if (peer >= 0 && peer != rank_ && control_->left(peer, ranks()).load(std::memory_order_acquire) != 0 &&
-      !point_to_point_->advance()) {
+  int peer = -1;
+  for (int r = 0; r < ranks() && peer < 0; ++r)
+    if (r != rank_ && control_->left(r, ranks()).load(std::memory_order_acquire) != 0 && point_to_point_->waits_for(r))
+      peer = r;
+  // What it sent before it left may still lie there.
+  if (peer >= 0 && !point_to_point_->advance()) {
     fail(Status::error(TUTTI_PEER_LOST,
                        "rank " + std::to_string(peer) + " has left communicator \"" + name_ + "\" while rank " +
                            std::to_string(rank_) + " waits for its send or receive",

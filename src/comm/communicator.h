@@ -96,6 +96,8 @@ class Communicator {
   bool has_member_in(const ProcessId& process) const;
   /// Tells every member that this rank leaves; nothing of theirs is touched afterwards. Once.
   void say_goodbye();
+  /// exit() came before destroy: ends what runs, so that no thread touches the peers' memory after the goodbye.
+  void leave_at_exit();
   /// Whether somebody waits inside (and so drives) this communicator.
   bool has_waiter() const { return waiters_.load(std::memory_order_relaxed) > 0; }
   /// Nothing asynchronous is left to do.
@@ -112,6 +114,9 @@ class Communicator {
   bool try_drive() { return !driving_.test_and_set(std::memory_order_acquire); }
   void stop_driving() { driving_.clear(std::memory_order_release); }
   bool advance();
+  bool drive_once();
+  bool look_once_more();
+  Operation* take_point_to_point();
   bool advance_collectives();
   void announce(const Call& call, Announcement& input, Announcement& output) const;
   bool start(Operation& operation);
@@ -193,6 +198,7 @@ class Communicator {
   std::atomic<int> new_point_to_point_count_{0};
   std::atomic<std::uint64_t> pending_{0};  // asynchronous operations not done
   std::atomic<int> waiters_{0};
+  std::atomic<int> inside_{0};  // threads in wait()
 
   std::mutex error_mutex_;
   Status error_;  // first error

@@ -1,5 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // Birth and end of communicators.
+#include <sched.h>
+
 #include <algorithm>
 #include <cstdlib>
 #include <cstring>
@@ -195,7 +197,7 @@ Result<std::unique_ptr<Communicator>> Communicator::split(int color, int key, co
   TUTTI_TRY(check_config(config));
   struct Card {
     std::int32_t color, key;
-    std::uint64_t member_id, control_offset;
+    std::uint64_t member_id, control_offset, agreed;
   };
   std::vector<Card> cards(members_.size());
   CommunicatorParts parts;
@@ -203,7 +205,7 @@ Result<std::unique_ptr<Communicator>> Communicator::split(int color, int key, co
   parts.config = std::move(settings);
   parts.process = process_;
   TUTTI_TRY(member_random, make_unique_id());
-  Card own{color, key, 0, 0};
+  Card own{color, key, 0, 0, hash_text(parts.config.agreed_text())};
   std::memcpy(&own.member_id, member_random.data(), sizeof own.member_id);
   own.member_id |= 1;
   // The page is as large as the largest group can be, since its size is not known before the exchange.
@@ -228,6 +230,7 @@ Result<std::unique_ptr<Communicator>> Communicator::split(int color, int key, co
   if (color < 0) return std::unique_ptr<Communicator>();
 
   std::vector<int> group;
+  // Every member of the group sees the same cards, so all of them refuse.
   for (int r = 0; r < ranks(); ++r)
     if (cards[static_cast<std::size_t>(r)].color == color) group.push_back(r);
   std::stable_sort(group.begin(), group.end(), [&](int a, int b) {
@@ -240,8 +243,19 @@ Result<std::unique_ptr<Communicator>> Communicator::split(int color, int key, co
     const int r = group[i];
     const Member& member = members_[static_cast<std::size_t>(r)];
     const Card& card = cards[static_cast<std::size_t>(r)];
-    TUTTI_TRY(end, find_control_page(*member.link, card.control_offset, static_cast<int>(i), ranks()));
-    parts.ends.push_back(end);
+    auto end = find_control_page(*member.link, card.control_offset, static_cast<int>(i), ranks());
+    const Card& first = cards[static_cast<std::size_t>(group.front())];
+    if (end.is_ok() && card.agreed != first.agreed)
+      end = Status::error(TUTTI_MISMATCH,
+                          "split of communicator \"" + name_ + "\": the settings of rank " + std::to_string(r) +
+                              " differ from those of rank " + std::to_string(group.front()),
+                          r)
+                .with_remedy("the knobs marked agreed in docs/knobs.md must be equal on all ranks of a group");
+    if (!end.is_ok()) {
+      abandoned_.push_back(parts.control);
+      return end.status();
+    }
+    parts.ends.push_back(*end);
     parts.members.push_back({card.member_id, member.process, member.pid, member.link});
     if (r == rank_) parts.rank = static_cast<int>(i);
   }
@@ -293,6 +307,10 @@ Communicator::~Communicator() {
   const Status ended = Status::error(TUTTI_ABORTED, "communicator \"" + name_ + "\" was destroyed by rank " +
                                                         std::to_string(rank_) + " before the operation finished");
   end_everything(ended);
+  // Threads that waited inside find their operations done and leave.
+  SendChannel::ring(*control_);
+  while (inside_.load(std::memory_order_acquire) != 0 || issuing_.test_and_set(std::memory_order_acquire))
+    sched_yield();
   say_goodbye();
   if (!private_recorder_) process_->recorder().release(recorder_);
   std::free(scratch_);
@@ -313,14 +331,36 @@ void Communicator::say_goodbye() {
   }
 }
 
+void Communicator::leave_at_exit() {
+  constexpr std::int64_t kPatienceNs = 1'000'000'000;  // a driver holds its token for far less
+  hook_.store(nullptr, std::memory_order_release);
+  const std::int64_t give_up = monotonic_ns() + kPatienceNs;
+  bool driving = try_drive();
+  for (; !driving && monotonic_ns() < give_up; driving = try_drive()) sched_yield();
+  if (driving) {
+    {
+      std::lock_guard lock(error_mutex_);
+      if (error_.is_ok())
+        error_ = Status::error(TUTTI_ABORTED,
+                               "rank " + std::to_string(rank_) + " of communicator \"" + name_ + "\" is exiting");
+      failed_.store(true, std::memory_order_release);
+    }
+    end_everything(status());
+  }
+  say_goodbye();
+  if (driving) stop_driving();
+}
+
 std::string Communicator::explain(tutti_collective what, std::uint64_t bytes) const {
   return selector_.explain(what, bytes, config_.forced_algorithm(what));
 }
 
 void Communicator::set_event_hook(void (*hook)(const tutti_event*, void*), void* argument) {
-  hook_.store(nullptr, std::memory_order_release);
+  // Whoever drives reads the two one after the other.
+  while (!try_drive()) sched_yield();
   hook_argument_.store(argument, std::memory_order_release);
   hook_.store(hook, std::memory_order_release);
+  stop_driving();
 }
 
 }  // namespace tutti::core

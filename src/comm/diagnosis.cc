@@ -11,17 +11,15 @@ namespace {
 
 /// What `page`'s owner called as operation `number`; false if it has not, or so long ago that it is forgotten.
 bool read_descriptor(const ControlPage& page, std::uint64_t number, Call& call, std::uint64_t& fingerprint) {
-  const Descriptor& descriptor = page.descriptors[number % kDescriptors];
-  if (descriptor.sequence.load(std::memory_order_acquire) != number + 1) return false;
-  const std::uint64_t packed = descriptor.call.load(std::memory_order_relaxed);
-  fingerprint = descriptor.fingerprint.load(std::memory_order_relaxed);
-  call.count = descriptor.count.load(std::memory_order_relaxed);
-  call.what = static_cast<tutti_collective>(packed & 0xff);
-  call.type = static_cast<tutti_dtype>((packed >> 8) & 0xff);
-  call.op = static_cast<tutti_op>((packed >> 16) & 0xff);
-  call.peer = static_cast<int>(packed >> 32) - 1;
-  std::atomic_thread_fence(std::memory_order_acquire);
-  return descriptor.sequence.load(std::memory_order_relaxed) == number + 1;
+  CallDescriptor::Content content;
+  if (!page.descriptors[number % kDescriptors].read(number, content)) return false;
+  fingerprint = content.fingerprint;
+  call.count = content.count;
+  call.what = static_cast<tutti_collective>(content.call & 0xff);
+  call.type = static_cast<tutti_dtype>((content.call >> 8) & 0xff);
+  call.op = static_cast<tutti_op>((content.call >> 16) & 0xff);
+  call.peer = static_cast<int>(content.call >> 32) - 1;
+  return true;
 }
 
 std::string rank_list(const std::vector<int>& ranks) {
@@ -86,6 +84,7 @@ void Communicator::broadcast_verdict(std::uint64_t verdict) {
 void Communicator::notice_verdict() {
   // The last bytes may have come between our last look at the mailboxes and the verdict.
   if (current_ && step(*current_)) current_ = nullptr;
+  if (point_to_point_active_) point_to_point_->advance();
   Status error = adopt(control_->verdict.load(std::memory_order_acquire));
   {
     std::lock_guard lock(error_mutex_);

@@ -22,8 +22,18 @@ constexpr std::chrono::microseconds kNap{500};
 
 Engine::~Engine() { stop(); }
 
+void Engine::let_others_in(std::unique_lock<std::mutex>& lock) {
+  while (wanted_.load(std::memory_order_relaxed) > 0) {
+    lock.unlock();
+    sched_yield();
+    lock.lock();
+  }
+}
+
 void Engine::activate(Communicator* communicator) {
+  wanted_.fetch_add(1, std::memory_order_relaxed);
   std::lock_guard lock(mutex_);
+  wanted_.fetch_sub(1, std::memory_order_relaxed);
   if (std::find(active_.begin(), active_.end(), communicator) == active_.end()) active_.push_back(communicator);
   if (!progress_.joinable() && !stopping_) {
     progress_ = std::thread([this] { progress_loop(); });
@@ -33,7 +43,9 @@ void Engine::activate(Communicator* communicator) {
 }
 
 void Engine::deactivate(Communicator* communicator) {
+  wanted_.fetch_add(1, std::memory_order_relaxed);
   std::lock_guard lock(mutex_);
+  wanted_.fetch_sub(1, std::memory_order_relaxed);
   std::erase(active_, communicator);
 }
 
@@ -52,6 +64,7 @@ void Engine::progress_loop() {
   std::unique_lock lock(mutex_);
   int idle_rounds = 0;
   while (!stopping_) {
+    let_others_in(lock);
     std::erase_if(active_, [](Communicator* communicator) { return communicator->quiet(); });
     if (active_.empty()) {
       idle_rounds = 0;
@@ -103,7 +116,9 @@ void Engine::callback_loop() {
 
 void Engine::stop() {
   {
+    wanted_.fetch_add(1, std::memory_order_relaxed);
     std::lock_guard lock(mutex_);
+    wanted_.fetch_sub(1, std::memory_order_relaxed);
     stopping_ = true;
     wake_.notify_all();
   }

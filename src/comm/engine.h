@@ -3,6 +3,7 @@
 // and a second thread runs completion callbacks. Both start on first need and sleep when idle.
 #pragma once
 
+#include <atomic>
 #include <condition_variable>
 #include <cstdint>
 #include <deque>
@@ -33,9 +34,12 @@ class Engine {
 
  private:
   void progress_loop();
+  void let_others_in(std::unique_lock<std::mutex>& lock);
   void callback_loop();
 
-  std::mutex mutex_;  // active_, stopping_, started_
+  std::mutex mutex_;  // active_, stopping_
+  /// Threads that want mutex_: the progress thread, which holds it while anything moves, makes way.
+  std::atomic<int> wanted_{0};
   std::condition_variable wake_;
   std::vector<Communicator*> active_;
   bool stopping_ = false;

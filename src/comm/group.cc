@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "src/comm/group.h"
 
+#include <algorithm>
 #include <thread>
 
 namespace tutti::core {
@@ -16,14 +17,25 @@ void Group::add_operation(Operation* operation, bool blocking) {
 }
 
 Status Group::run_creations() {
-  if (creations_.size() == 1) return creations_.front()();
-  std::vector<Status> results(creations_.size());
+  std::vector<std::vector<Creation*>> chains;
+  for (Creation& creation : creations_) {
+    const auto known = std::find_if(chains.begin(), chains.end(), [&](const std::vector<Creation*>& chain) {
+      return creation.parent && chain.front()->parent == creation.parent;
+    });
+    if (known == chains.end())
+      chains.push_back({&creation});
+    else
+      known->push_back(&creation);
+  }
+  const auto run = [](const std::vector<Creation*>& chain) {
+    for (Creation* creation : chain) creation->result = creation->create();
+  };
   std::vector<std::thread> threads;
-  for (std::size_t i = 0; i < creations_.size(); ++i)
-    threads.emplace_back([this, i, &results] { results[i] = creations_[i](); });
+  for (std::size_t i = 1; i < chains.size(); ++i) threads.emplace_back(run, std::cref(chains[i]));
+  run(chains.front());
   for (std::thread& thread : threads) thread.join();
-  for (Status& result : results)
-    if (!result.is_ok()) return std::move(result);
+  for (Creation& creation : creations_)
+    if (!creation.result.is_ok()) return std::move(creation.result);
   return {};
 }
 

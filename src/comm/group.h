@@ -21,8 +21,11 @@ class Group {
   /// returned; all is ended.
   Status end();
 
-  /// `create` runs on some thread at the end.
-  void add_creation(std::function<Status()> create) { creations_.push_back(std::move(create)); }
+  /// `create` runs on some thread at the end. Those of one `parent` (null: none) run one after the other, as calls of
+  /// one communicator must.
+  void add_creation(const void* parent, std::function<Status()> create) {
+    creations_.push_back({parent, std::move(create), {}});
+  }
   /// Takes the reference if nobody else waits for it (`blocking`).
   void add_operation(Operation* operation, bool blocking);
   /// An error of a call inside, for end() to return.
@@ -31,6 +34,11 @@ class Group {
   }
 
  private:
+  struct Creation {
+    const void* parent;
+    std::function<Status()> create;
+    Status result;
+  };
   struct Entry {
     Operation* operation;
     bool blocking;
@@ -38,7 +46,7 @@ class Group {
   Status run_creations();
 
   int depth_ = 0;
-  std::vector<std::function<Status()>> creations_;
+  std::vector<Creation> creations_;
   std::vector<Entry> operations_;
   Status error_;
 };

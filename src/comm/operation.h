@@ -35,6 +35,12 @@ struct Call {
   std::string_view algorithm;  ///< forced row; must outlive the call until the operation has started
 };
 
+/// A span that the user gave; more than 30 years are cut to that, so that sums with it stay in range.
+constexpr std::int64_t seconds_to_ns(double seconds) {
+  constexpr double kMost = 1e9;
+  return static_cast<std::int64_t>((seconds < kMost ? (seconds > 0 ? seconds : 0.0) : kMost) * 1e9);
+}
+
 /// "all_reduce float32 x 1048576 sum", "broadcast int8 x 4 root 0", "send float32 x 3 to 1 tag 7".
 std::string describe(const Call& call);
 
@@ -45,7 +51,7 @@ class Operation {
   enum class State : std::uint32_t { queued, running, done };
 
   Call call;
-  Communicator* communicator = nullptr;  ///< null once done
+  Communicator* communicator = nullptr;  ///< may be gone once done
   std::uint64_t number = 0;
   std::string algorithm_copy;  ///< keeps Call::algorithm alive for asynchronous calls
   CpuExecution execution;

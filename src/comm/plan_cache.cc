@@ -5,6 +5,7 @@
 #include <string>
 
 #include "src/base/types.h"
+#include "src/exec/mailbox.h"
 
 namespace tutti::core {
 
@@ -27,6 +28,9 @@ Result<Plan*> PlanCache::get(const Algorithm& row, int root) {
   options.credits = row.needs.credits;
   auto lowered = lower(*schedule, options);
   if (!lowered.is_ok()) return Status(lowered.status()).with_context("lowering " + std::string(row.name));
+  if (lowered->lanes.size() > static_cast<std::size_t>(kMaxLanes))
+    return Status::error(TUTTI_UNSUPPORTED, std::string(row.name) + " uses " + std::to_string(lowered->lanes.size()) +
+                                                " lanes; the executor has " + std::to_string(kMaxLanes));
   plan->lowered = std::move(*lowered);
   plans_.push_front(std::move(plan));
   if (plans_.size() > kCapacity) {

@@ -107,15 +107,11 @@ class PointToPointImpl final : public PointToPoint {
     for (Operation* operation : all) finish(operation, status);
   }
 
-  int waiting_on() const override {
-    for (const Operation* operation : posted_)
-      if (operation->call.peer != TUTTI_ANY_SOURCE) return operation->call.peer;
-    for (std::size_t rank = 0; rank < peers_.size(); ++rank) {
-      const Peer& p = peers_[rank];
-      if (!p.sends.empty() || !p.announced.empty() || !p.streams.empty() || !p.incoming.empty())
-        return static_cast<int>(rank);
-    }
-    return -1;
+  bool waits_for(int rank) const override {
+    const Peer& p = peers_[static_cast<std::size_t>(rank)];
+    return !p.sends.empty() || !p.announced.empty() || !p.streams.empty() || !p.incoming.empty() ||
+           std::any_of(posted_.begin(), posted_.end(),
+                       [rank](const Operation* operation) { return operation->call.peer == rank; });
   }
 
   const Operation* overdue(std::uint64_t now) const override {
@@ -261,6 +257,7 @@ class PointToPointImpl final : public PointToPoint {
     bool moved = false;
     for (;;) {
       ReceiveChannel* channel = channels_.receive(rank, kPointToPointLane);
+      if (!channel && !channels_.status().is_ok()) fail(channels_.status());
       if (!channel || !channel->ready(epoch_bits_)) return moved;
       const std::uint64_t length = channel->fingerprint() & kLengthMask;
       const std::byte* message =

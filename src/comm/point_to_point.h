@@ -28,8 +28,8 @@ class PointToPoint {
   virtual bool idle() const = 0;
   /// Ends every unfinished operation with `status`.
   virtual void fail(const Status& status) = 0;
-  /// Peer that the oldest unfinished operation waits for; -1: any or none.
-  virtual int waiting_on() const = 0;
+  /// Something unfinished needs this peer. A receive from any source does not: others may still send.
+  virtual bool waits_for(int peer) const = 0;
   /// An unfinished operation whose deadline is past, or null.
   virtual const Operation* overdue(std::uint64_t now_ticks) const = 0;
 };

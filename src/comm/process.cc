@@ -107,7 +107,7 @@ void Process::at_exit() {
   process->engine_.stop();
   {
     std::lock_guard lock(process->mutex_);
-    for (Communicator* communicator : process->communicators_) communicator->say_goodbye();
+    for (Communicator* communicator : process->communicators_) communicator->leave_at_exit();
   }
   process->watcher_->stop();
   process->recorder_->remove();

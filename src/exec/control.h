@@ -25,7 +25,7 @@ struct Announcement {
 /// What a rank called, readable by every local peer: the text of a mismatch is made from two of these. It is the
 /// operation's announcement line as well. Written by its rank, `sequence` last; readers copy and check that it did not
 /// change.
-struct alignas(kLineStride) Descriptor {
+struct alignas(kLineStride) CallDescriptor {
   std::atomic<std::uint64_t> sequence;  ///< operation number + 1; 0: empty
   std::atomic<std::uint64_t> fingerprint;
   std::atomic<std::uint64_t> count;
@@ -34,9 +34,45 @@ struct alignas(kLineStride) Descriptor {
   // Two announcements as words: registration | generation << 32, offset.
   std::atomic<std::uint64_t> input[2], output[2];
 
-  static void store(std::atomic<std::uint64_t> (&words)[2], const Announcement& announcement) {
-    words[0].store(announcement.registration | std::uint64_t{announcement.generation} << 32, std::memory_order_relaxed);
-    words[1].store(announcement.offset, std::memory_order_relaxed);
+  struct Content {
+    std::uint64_t fingerprint = 0, count = 0, call = 0, tag = 0;
+    Announcement input{}, output{};
+  };
+  void write(std::uint64_t number, const Content& content) {
+    // Whoever still reads what stood here before, and sees anything of the new content, sees this 0 afterwards: every
+    // store below is a release for that.
+    sequence.store(0, std::memory_order_relaxed);
+    fingerprint.store(content.fingerprint, std::memory_order_release);
+    count.store(content.count, std::memory_order_release);
+    call.store(content.call, std::memory_order_release);
+    tag.store(content.tag, std::memory_order_release);
+    store(input, content.input);
+    store(output, content.output);
+    sequence.store(number + 1, std::memory_order_release);
+  }
+  /// False if operation `number` is not there: not called yet, forgotten, or being written.
+  bool read(std::uint64_t number, Content& content) const {
+    if (sequence.load(std::memory_order_acquire) != number + 1) return false;
+    content.fingerprint = fingerprint.load(std::memory_order_acquire);
+    content.count = count.load(std::memory_order_acquire);
+    content.call = call.load(std::memory_order_acquire);
+    content.tag = tag.load(std::memory_order_acquire);
+    load(input, content.input);
+    load(output, content.output);
+    return sequence.load(std::memory_order_relaxed) == number + 1;
+  }
+
+ private:
+  using Words = std::atomic<std::uint64_t>[2];
+  static void store(Words& words, const Announcement& announcement) {
+    words[0].store(announcement.registration | std::uint64_t{announcement.generation} << 32, std::memory_order_release);
+    words[1].store(announcement.offset, std::memory_order_release);
+  }
+  static void load(const Words& words, Announcement& announcement) {
+    const std::uint64_t first = words[0].load(std::memory_order_acquire);
+    announcement.registration = static_cast<std::uint32_t>(first);
+    announcement.generation = static_cast<std::uint32_t>(first >> 32);
+    announcement.offset = words[1].load(std::memory_order_acquire);
   }
 };
 constexpr std::size_t kDescriptors = 64;
@@ -71,7 +107,7 @@ struct ControlPage {
   std::atomic<std::uint32_t> doorbell;
   // The owner's own error text, valid once verdict words name it as author.
   alignas(kLineStride) char text[1024];
-  alignas(kLineStride) Descriptor descriptors[kDescriptors];
+  alignas(kLineStride) CallDescriptor descriptors[kDescriptors];
   /// Followed by `ranks` words: offset in this process's arena of the pair box for messages to that rank; 0: none yet.
   /// After them one byte per member, written by it as its last access: 1 = it has left and will not touch this memory
   /// again.

@@ -1,0 +1,154 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "src/comm/selector.h"
+
+#include <gtest/gtest.h>
+
+#include <cmath>
+#include <fstream>
+#include <regex>
+
+#include "src/base/types.h"
+
+namespace tutti::core {
+namespace {
+
+LinkCost shm() { return shared_memory_cost(8, 64); }
+
+double predicted(const Algorithm& row, const LinkCost& link, int ranks, std::uint64_t bytes) {
+  return predict_ns(row.cost(ranks), link, bytes);
+}
+
+/// The size from which on `small`'s row is no longer chosen, by halving.
+std::uint64_t crossover(const Selector& selector, tutti_collective what) {
+  const auto name = [&](std::uint64_t bytes) { return (*selector.choose(what, bytes, ""))->name; };
+  std::uint64_t low = 1, high = std::uint64_t{1} << 40;
+  const auto first = name(low);
+  EXPECT_NE(first, name(high));
+  while (high - low > 1) {
+    const std::uint64_t middle = low + (high - low) / 2;
+    (name(middle) == first ? low : high) = middle;
+  }
+  return high;
+}
+
+TEST(CostModel, adds_the_four_terms) {
+  const RowCost row{.rounds = 3, .sent = 2, .reduced = 0.5, .messages = 7};
+  const LinkCost link = shm();
+  const double fixed = 3 * link.alpha_ns + 7 * link.overhead_ns;
+  EXPECT_DOUBLE_EQ(predict_ns(row, link, 0), fixed);
+  const double slope = (predict_ns(row, link, 2000000) - predict_ns(row, link, 1000000)) / 1e6;
+  EXPECT_NEAR(slope, predict_ns(row, link, 1) - fixed, 1e-6);
+  LinkCost dear = link;
+  dear.beta_ns *= 10;
+  EXPECT_NEAR(predict_ns(row, dear, 1000) - predict_ns(row, link, 1000), 9 * link.beta_ns * 2 * 1000, 1e-6);
+}
+
+TEST(CostModel, more_ranks_than_cores_cost_turns_of_the_scheduler) {
+  const LinkCost roomy = shared_memory_cost(4, 4), crowded = shared_memory_cost(8, 4);
+  EXPECT_GT(crowded.alpha_ns, 10 * roomy.alpha_ns);
+  EXPECT_GT(crowded.beta_ns, roomy.beta_ns);
+  EXPECT_NE(crowded.kind, roomy.kind);
+  EXPECT_DOUBLE_EQ(shared_memory_cost(16, 4).beta_ns, 2 * crowded.beta_ns);
+  EXPECT_TRUE(std::isfinite(shared_memory_cost(3, 0).beta_ns));
+}
+
+TEST(Selector, chooses_the_row_that_the_model_finds_cheapest) {
+  for (int what = 0; what <= TUTTI_BARRIER; ++what)
+    for (const int ranks : {1, 2, 3, 4, 7, 8, 17, 64}) {
+      const Selector selector(ranks, shm());
+      for (std::uint64_t bytes = 1; bytes <= std::uint64_t{1} << 32; bytes *= 4) {
+        auto chosen = selector.choose(static_cast<tutti_collective>(what), bytes, "");
+        ASSERT_TRUE(chosen.is_ok()) << chosen.status().to_string();
+        ASSERT_TRUE(admits(**chosen, ranks));
+        for (const Algorithm& row : algorithms())
+          if (row.what == what && admits(row, ranks)) {
+            ASSERT_LE(predicted(**chosen, shm(), ranks, bytes), predicted(row, shm(), ranks, bytes)) << row.name;
+          }
+        const auto candidates = selector.candidates(static_cast<tutti_collective>(what), bytes);
+        ASSERT_FALSE(candidates.empty());
+        EXPECT_EQ(candidates.front().row, *chosen);
+        for (std::size_t i = 1; i < candidates.size(); ++i)
+          EXPECT_LE(candidates[i - 1].predicted_ns, candidates[i].predicted_ns);
+      }
+    }
+}
+
+// The test hook of the design page: ten times the price of a byte moves the crossover to where the model's lines cross.
+TEST(Selector, the_crossover_moves_with_beta_as_the_model_predicts) {
+  constexpr int kRanks = 8;
+  for (const double factor : {1.0, 10.0}) {
+    LinkCost link = shm();
+    link.beta_ns *= factor;
+    const Selector selector(kRanks, link);
+    const std::uint64_t at = crossover(selector, TUTTI_ALL_REDUCE);
+    const Algorithm& before = **selector.choose(TUTTI_ALL_REDUCE, at - 1, "");
+    const Algorithm& after = **selector.choose(TUTTI_ALL_REDUCE, at, "");
+    ASSERT_NE(before.name, after.name);
+    // Two lines a + b n cross at (a2 - a1) / (b1 - b2).
+    const double a1 = predicted(before, link, kRanks, 0), a2 = predicted(after, link, kRanks, 0);
+    const double b1 = (predicted(before, link, kRanks, 1000000) - a1) / 1e6;
+    const double b2 = (predicted(after, link, kRanks, 1000000) - a2) / 1e6;
+    EXPECT_NEAR(static_cast<double>(at), (a2 - a1) / (b1 - b2), 1.5) << "beta x " << factor;
+  }
+  LinkCost dear = shm();
+  dear.beta_ns *= 10;
+  EXPECT_LT(crossover(Selector(kRanks, dear), TUTTI_ALL_REDUCE), crossover(Selector(kRanks, shm()), TUTTI_ALL_REDUCE))
+      << "dearer bytes favour the row that sends fewer from smaller sizes on";
+}
+
+TEST(Selector, does_what_it_is_told) {
+  const Selector selector(8, shm());
+  for (const Algorithm& row : algorithms()) {
+    auto chosen = selector.choose(row.what, 1000, row.name);
+    ASSERT_TRUE(chosen.is_ok());
+    EXPECT_EQ(*chosen, &row);
+  }
+}
+
+TEST(Selector, an_unknown_row_is_an_error_that_lists_the_rows) {
+  const Selector selector(8, shm());
+  const Status status = selector.choose(TUTTI_ALL_REDUCE, 8, "rings").status();
+  EXPECT_EQ(status.code(), TUTTI_INVALID_ARGUMENT);
+  EXPECT_NE(status.message().find("\"rings\""), std::string::npos) << status.to_string();
+  for (const Algorithm& row : algorithms())
+    if (row.what == TUTTI_ALL_REDUCE) {
+      EXPECT_NE(status.remedy().find(row.name), std::string::npos) << status.remedy();
+    }
+  // A row of another collective is not one of this.
+  EXPECT_EQ(selector.choose(TUTTI_BROADCAST, 8, "recursive_doubling").status().code(), TUTTI_INVALID_ARGUMENT);
+}
+
+TEST(Selector, a_collective_without_rows_is_an_error) {
+  EXPECT_EQ(Selector(8, shm()).choose(TUTTI_SEND, 8, "").status().code(), TUTTI_UNSUPPORTED);
+}
+
+TEST(Selector, explains_its_choice_with_all_candidates) {
+  const Selector selector(8, shm());
+  for (const std::uint64_t bytes : {std::uint64_t{8}, std::uint64_t{1} << 26}) {
+    const std::string text = selector.explain(TUTTI_ALL_REDUCE, bytes, "");
+    const auto chosen = *selector.choose(TUTTI_ALL_REDUCE, bytes, "");
+    EXPECT_NE(text.find(": " + std::string(chosen->name)), std::string::npos) << text;
+    EXPECT_NE(text.find(std::to_string(bytes)), std::string::npos) << text;
+    EXPECT_NE(text.find("8 ranks"), std::string::npos) << text;
+    for (const Candidate& candidate : selector.candidates(TUTTI_ALL_REDUCE, bytes))
+      EXPECT_NE(text.find("  " + std::string(candidate.row->name)), std::string::npos) << text;
+  }
+  EXPECT_NE(selector.explain(TUTTI_ALL_REDUCE, 8, "ring").find("as asked for"), std::string::npos);
+  EXPECT_NE(selector.explain(TUTTI_ALL_REDUCE, 8, "rung").find("does not exist"), std::string::npos);
+}
+
+// Thresholds come from the model, never from a number of bytes in the selector.
+TEST(Selector, holds_no_byte_literal) {
+  for (const char* name : {"/src/comm/selector.cc", "/src/comm/selector.h"}) {
+    std::ifstream file(TUTTI_SOURCE_DIR + std::string(name));
+    ASSERT_TRUE(file.good()) << name;
+    std::string line;
+    while (std::getline(file, line)) {
+      line = std::regex_replace(line, std::regex("//.*|\"([^\"\\\\]|\\\\.)*\"|char \\w+\\[\\d+\\]"), "");
+      EXPECT_FALSE(std::regex_search(line, std::regex("<<\\s*[0-9]|\\b[0-9]{4,}\\b(?!\\.0)"))) << name << ": " << line;
+    }
+  }
+}
+
+}  // namespace
+}  // namespace tutti::core
