@@ -73,7 +73,7 @@ Announcement UserMemory::find(const void* pointer, std::uint64_t bytes) const {
   const auto begin = reinterpret_cast<std::uintptr_t>(pointer);
   std::lock_guard lock(mutex_);
   for (const auto& [id, registration] : registrations_) {
-    if (begin < registration.begin || begin + bytes > registration.end) continue;
+    if (begin < registration.begin || begin > registration.end || bytes > registration.end - begin) continue;
     const std::uint64_t offset = registration.offset == ~std::uint64_t{0}
                                      ? registration.offset
                                      : registration.offset + (begin - registration.begin);

@@ -242,8 +242,8 @@ TEST_F(PointToPointTest, another_count_is_a_mismatch_that_names_both) {
     EXPECT_EQ(received.status.code(), TUTTI_MISMATCH);
     EXPECT_EQ(received.status.failing_rank(), 0);
     const std::string text = received.status.message();
-    EXPECT_NE(text.find("sent " + std::to_string(bytes)), std::string::npos) << text;
-    EXPECT_NE(text.find("receives " + std::to_string(bytes + 8)), std::string::npos) << text;
+    EXPECT_NE(text.find("sent int8 x " + std::to_string(bytes)), std::string::npos) << text;
+    EXPECT_NE(text.find("receives int8 x " + std::to_string(bytes + 8)), std::string::npos) << text;
     EXPECT_NE(text.find("tag 4"), std::string::npos) << text;
   }
 }
