@@ -43,8 +43,9 @@ struct CheckOutcome {
 /// Proves `schedules` (of ranks 0..n-1), in place and out of place.
 CheckOutcome check_schedules(std::span<const Schedule> schedules, const CheckOptions& options);
 
-/// The same of lowered plans. `marks`: also that contributions are scaled once and outputs finished once (plans lowered
-/// with LowerOptions::reducing set as the collective is).
+/// The same of lowered plans, with LowerOptions::reducing set as the collective is; also that contributions are scaled
+/// once, and outputs finished once and never reduced afterwards. Takes for granted that a scaled contribution has the
+/// same value where it is added at once as where it is sent first (the kernels round it to the element's type).
 CheckOutcome check_lowered(std::span<const LoweredPlan> plans, const CheckOptions& options);
 
 /// Messages per edge that lowered plans need where their schedules need `credits`: one more if an action forwards what

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // The reader of serialize.h's text. Words are separated by blanks; every number has an upper bound, so that nothing
 // read here can overflow later.
+#include <algorithm>
 #include <charconv>
 #include <limits>
 #include <optional>

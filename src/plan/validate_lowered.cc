@@ -7,7 +7,8 @@ namespace {
 
 class ActionValidator {
  public:
-  ActionValidator(const LoweredPlan& plan, const Contract& contract) : plan_(plan), contract_(contract) {}
+  ActionValidator(const LoweredPlan& plan, const Contract& contract)
+      : plan_(plan), contract_(contract), reader_of_(plan.rx.size(), nullptr) {}
 
   std::optional<Violation> find() {
     for (const auto* edges : {&plan_.tx, &plan_.rx})
@@ -34,7 +35,7 @@ class ActionValidator {
     return {rule, plan_.rank, static_cast<int>(lane_), static_cast<int>(index_), action_->site, "lowered: " + text};
   }
 
-  std::optional<Violation> find_in_action() const {
+  std::optional<Violation> find_in_action() {
     const Action& action = *action_;
     const bool fuses = action.kind == ActionKind::receive || action.kind == ActionKind::reduce;
     if (fuses && action.forward >= 0)
@@ -61,7 +62,7 @@ class ActionValidator {
     return complain(Rule::malformed, "unknown kind of action");
   }
 
-  std::optional<Violation> find_in_operands() const {
+  std::optional<Violation> find_in_operands() {
     const std::uint64_t end = std::uint64_t{action_->first_operand} + action_->operand_count;
     if (action_->operand_count == 0 || end > plan_.operands.size())
       return complain(Rule::malformed, "a reduction without operands, or with operands outside the plan's list");
@@ -69,6 +70,12 @@ class ActionValidator {
       const Operand& operand = plan_.operands[action_->first_operand + k];
       auto violation = operand.edge >= 0 ? find_in_edge(plan_.rx, operand.edge) : find_in_slot(operand.slot, false);
       if (violation) return violation;
+      if (operand.edge < 0) continue;
+      const Action*& reader = reader_of_[static_cast<std::size_t>(operand.edge)];
+      if (reader == action_)
+        return complain(Rule::malformed,
+                        "one reduction takes two messages of one edge, but executors see the oldest only");
+      reader = action_;
     }
     return std::nullopt;
   }
@@ -99,6 +106,7 @@ class ActionValidator {
 
   const LoweredPlan& plan_;
   const Contract& contract_;
+  std::vector<const Action*> reader_of_;  // rx edge -> the last reduction that takes a message of it
   const Action* action_ = nullptr;
   std::size_t lane_ = 0;
   std::size_t index_ = 0;

@@ -104,8 +104,8 @@ TEST(CheckLowered, finds_an_operand_too_many_or_too_few) {
   EXPECT_FALSE(check(plans).ok());
   plans = lowered(TUTTI_ALL_REDUCE, "one_shot");
   const Action& action = find_action(plans, 2, [](const Action& a) { return a.kind == ActionKind::reduce; });
-  plans[2].operands[action.first_operand + 1] = plans[2].operands[action.first_operand];  // a message twice
-  EXPECT_FALSE(check(plans).ok());
+  plans[2].operands[action.first_operand + 1] = plans[2].operands[action.first_operand];  // two of one edge
+  expect_rule(check(plans), Rule::malformed, 2);
 }
 
 TEST(CheckLowered, finds_a_piece_counted_by_another_chunks_size) {
