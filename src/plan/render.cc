@@ -9,7 +9,7 @@ namespace tutti::core {
 namespace {
 
 // The drawing's measures in pixels, and its palette (legible in grey as well): chosen by eye.
-constexpr int kBoxWidth = 96, kBoxHeight = 24, kColumn = 124, kRow = 52, kLeft = 92, kTop = 64;
+constexpr int kLeastWidth = 60, kLetter = 7, kBoxHeight = 24, kGap = 28, kRow = 52, kLeft = 92, kTop = 64;
 constexpr const char* kColours[] = {"#cfe3f7", "#d9efd0", "#eeeeee", "#fbe3c2", "#f3d3e0"};
 
 const char* colour_of(Drawing::Colour colour) { return kColours[static_cast<std::size_t>(colour)]; }
@@ -66,10 +66,14 @@ std::string to_dot(const Drawing& drawing) {
 
 std::string to_svg(const Drawing& drawing) {
   const auto rows = rows_of(drawing);
-  int columns = 1;
-  for (const Drawing::Box& box : drawing.boxes) columns = std::max(columns, box.time + 1);
-  const int width = kLeft + columns * kColumn + 16, height = kTop + static_cast<int>(rows.size()) * kRow + 16;
-  const auto left = [](const Drawing::Box& box) { return kLeft + box.time * kColumn; };
+  int columns = 1, box_width = kLeastWidth;
+  for (const Drawing::Box& box : drawing.boxes) {
+    columns = std::max(columns, box.time + 1);
+    box_width = std::max(box_width, static_cast<int>(box.label.size() + 2) * kLetter);
+  }
+  const int column = box_width + kGap;
+  const int width = kLeft + columns * column + 16, height = kTop + static_cast<int>(rows.size()) * kRow + 16;
+  const auto left = [column](const Drawing::Box& box) { return kLeft + box.time * column; };
   const auto top = [&rows](const Drawing::Box& box) { return kTop + rows.at({box.rank, box.lane}) * kRow; };
 
   std::string out = "<svg xmlns=\"http://www.w3.org/2000/svg\" width=\"" + number(width) + "\" height=\"" +
@@ -90,16 +94,16 @@ std::string to_svg(const Drawing& drawing) {
   }
   for (const Drawing::Arrow& arrow : drawing.arrows) {
     const Drawing::Box &from = drawing.boxes[arrow.from], &to = drawing.boxes[arrow.to];
-    out += "<line x1=\"" + number(left(from) + kBoxWidth) + "\" y1=\"" + number(top(from) + kBoxHeight / 2) +
+    out += "<line x1=\"" + number(left(from) + box_width) + "\" y1=\"" + number(top(from) + kBoxHeight / 2) +
            "\" x2=\"" + number(left(to)) + "\" y2=\"" + number(top(to) + kBoxHeight / 2) +
            "\" stroke=\"#1f6fb2\" stroke-opacity=\"0.6\"" + (arrow.is_message ? "" : " stroke-dasharray=\"4 3\"") +
            " marker-end=\"url(#head)\"/>\n";
   }
   for (const Drawing::Box& box : drawing.boxes) {
     out += "<g><title>" + escaped("step " + number(box.step) + ": " + box.tooltip) + "</title><rect x=\"" +
-           number(left(box)) + "\" y=\"" + number(top(box)) + "\" width=\"" + number(kBoxWidth) + "\" height=\"" +
+           number(left(box)) + "\" y=\"" + number(top(box)) + "\" width=\"" + number(box_width) + "\" height=\"" +
            number(kBoxHeight) + "\" rx=\"4\" fill=\"" + colour_of(box.colour) + "\" stroke=\"#555\"/><text x=\"" +
-           number(left(box) + kBoxWidth / 2) + "\" y=\"" + number(top(box) + 16) + "\" text-anchor=\"middle\">" +
+           number(left(box) + box_width / 2) + "\" y=\"" + number(top(box) + 16) + "\" text-anchor=\"middle\">" +
            escaped(box.label) + "</text></g>\n";
   }
   return out + "</svg>\n";
