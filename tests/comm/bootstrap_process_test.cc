@@ -176,7 +176,7 @@ std::multimap<int, std::string> kill_while_joining(int victim, std::uint64_t aft
 TEST(BootstrapProcess, a_member_killed_at_any_moment_leaves_the_others_of_one_mind) {
   std::printf("seed %llu\n", static_cast<unsigned long long>(kSeed));
   Random random(kSeed);
-  for (int round = 0; round < 12; ++round) {
+  for (int round = 0; round < 8; ++round) {
     const int victim = 1 + static_cast<int>(random.below(3));
     const auto lines = kill_while_joining(victim, random.below(3'000'000));
     ASSERT_EQ(lines.size(), 3u);
@@ -191,7 +191,7 @@ TEST(BootstrapProcess, a_member_killed_at_any_moment_leaves_the_others_of_one_mi
 TEST(BootstrapProcess, a_root_killed_at_any_moment_is_named_by_all) {
   std::printf("seed %llu\n", static_cast<unsigned long long>(kSeed));
   Random random(kSeed);
-  for (int round = 0; round < 12; ++round) {
+  for (int round = 0; round < 8; ++round) {
     const auto lines = kill_while_joining(0, random.below(3'000'000));
     ASSERT_EQ(lines.size(), 3u);
     for (const auto& [rank, text] : lines) {

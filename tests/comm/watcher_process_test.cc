@@ -6,7 +6,7 @@
 #include <cstdio>
 #include <set>
 
-#include "src/base/random.h"
+#include "src/comm/bootstrap_socket.h"
 #include "src/comm/watcher.h"
 #include "tests/comm/process_ranks.h"
 
@@ -145,6 +145,35 @@ TEST(WatcherProcess, a_forked_child_does_not_hide_its_parents_death) {
   }
   kill_and_expect(job, 4, {2});
   expect_orderly_end(job, 3);
+}
+
+TEST(WatcherProcess, a_forgotten_watcher_does_nothing_and_blocks_nobody) {
+  auto ends = make_connection_pair();
+  auto later = make_connection_pair();
+  ASSERT_TRUE(ends.is_ok() && later.is_ok());
+  auto watcher = Watcher::make([](const ProcessId&, const std::string&) {});
+  const auto add = [&](int process, UniqueFd fd) {
+    std::vector<LivenessConnection> connections(1);
+    connections[0].process = process_number(process);
+    connections[0].fd = std::move(fd);
+    watcher->add(std::move(connections));
+  };
+  const int before = open_files();
+  add(1, std::move(ends->first));
+  const pid_t child = fork();
+  if (child == 0) {
+    watcher->forget_after_fork();
+    bool right = open_files() == before - 1;  // the connection and the thread's own descriptor are gone
+    add(2, std::move(later->first));          // closes
+    right = right && open_files() == before - 2 && !watcher->is_lost(process_number(1));
+    watcher->stop();
+    watcher.reset();
+    _exit(right ? 0 : 1);
+  }
+  int status = -1;
+  ASSERT_EQ(waitpid(child, &status, 0), child);
+  EXPECT_EQ(status, 0);
+  EXPECT_FALSE(watcher->is_lost(process_number(1)));
 }
 
 TEST(WatcherProcess, sixty_four_processes_hear_of_a_death) {

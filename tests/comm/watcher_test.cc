@@ -365,21 +365,5 @@ TEST(Watcher, adding_from_many_threads_and_from_the_callback_works) {
   watcher->stop();
 }
 
-TEST(Watcher, forgetting_closes_descriptors_without_a_goodbye) {
-  Process a(1);
-  auto ends = make_connection_pair();
-  ASSERT_TRUE(ends.is_ok());
-  {
-    // In this process the forgotten watcher's thread lives on, so give it nothing to sleep on before forgetting.
-    const std::unique_ptr<Watcher> never_started = Watcher::make([](const ProcessId&, const std::string&) {});
-    never_started->forget_after_fork();
-    add(*never_started, a.id, std::move(ends->second));
-    EXPECT_FALSE(never_started->is_lost(a.id));
-    never_started->stop();
-  }
-  add(*a.watcher, process_number(9), std::move(ends->first));
-  ASSERT_TRUE(a.losses.wait_for(1));
-}
-
 }  // namespace
 }  // namespace tutti::core::test
