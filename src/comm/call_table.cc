@@ -42,6 +42,8 @@ Status Communicator::fill_entry(CallEntry& entry, const Call& call) {
   Bindings& bindings = entry.bindings;
   bindings = {};
   bindings.begin = entry.begin.data();
+  entry.edges = {};
+  bindings.edges = &entry.edges;
   if (blocks) {
     const std::uint64_t shift = entry.begin[static_cast<std::size_t>(rank_)];
     (call.what == TUTTI_ALL_GATHER ? bindings.input_shift : bindings.output_shift) = shift;

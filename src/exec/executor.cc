@@ -36,6 +36,10 @@ std::vector<std::uint64_t> block_chunks(std::uint64_t count, std::uint32_t eleme
 void CpuExecution::start(const LoweredPlan& plan, const Bindings& bindings) {
   plan_ = &plan;
   bindings_ = bindings;
+  edges_ = bindings.edges ? bindings.edges : &own_edges_;
+  if (edges_ == &own_edges_) own_edges_ = {};
+  edges_->send.resize(plan.tx.size() * bindings.streams);
+  edges_->receive.resize(plan.rx.size() * bindings.streams);
   cursor_count_ = 0;
   for (std::uint32_t stream = 0; stream < bindings.streams && stream < bindings.slices; ++stream)
     for (std::size_t lane = 0; lane < plan.lanes.size(); ++lane) {
@@ -119,9 +123,9 @@ CpuExecution::Move CpuExecution::fail(Status status) {
   return Move::failed;
 }
 
-CpuExecution::Move CpuExecution::wait_for(const Cursor&, const Action& action, int peer, bool message) {
+CpuExecution::Move CpuExecution::wait_for(const Cursor& cursor, int peer, bool message) {
   waiting_on_ = peer;
-  waiting_step_ = action.first_step;
+  waiting_step_ = plan_->lanes[cursor.lane][cursor.action].first_step;
   waiting_for_message_ = message;
   return Move::blocked;
 }
@@ -144,32 +148,32 @@ std::byte* CpuExecution::address(Slot slot, const Cursor& cursor) const {
   return bindings_.scratch + (std::size_t{cursor.stream} * plan_->scratch_chunks + slot.chunk) * bindings_.slice;
 }
 
-std::byte* CpuExecution::room(std::int32_t edge, const Cursor& cursor, std::size_t bytes, ChannelSet& channels,
-                              Move& move) {
-  const int peer = plan_->tx[static_cast<std::size_t>(edge)].peer;
-  SendChannel* channel = channels.send(peer, physical_lane(cursor));
+SendChannel* CpuExecution::room(std::int32_t edge, const Cursor& cursor, std::size_t bytes, ChannelSet& channels,
+                                std::byte*& place, Move& move) {
+  SendChannel*& channel = edges_->send[static_cast<std::size_t>(edge) * bindings_.streams + cursor.stream];
   if (!channel) {
+    channel = channels.send(plan_->tx[static_cast<std::size_t>(edge)].peer, physical_lane(cursor));
+    if (!channel) {
+      move = fail(channels.status());
+      return nullptr;
+    }
+  }
+  place = channel->reserve(bytes, bindings_.fifo_bytes);
+  if (place) return channel;
+  move = channel->failure().is_ok() ? wait_for(cursor, plan_->tx[static_cast<std::size_t>(edge)].peer, false)
+                                    : fail(channel->failure());
+  return nullptr;
+}
+
+ReceiveChannel* CpuExecution::arrived(std::int32_t edge, const Cursor& cursor, ChannelSet& channels, Move& move) {
+  ReceiveChannel*& channel = edges_->receive[static_cast<std::size_t>(edge) * bindings_.streams + cursor.stream];
+  const int peer = plan_->rx[static_cast<std::size_t>(edge)].peer;
+  if (!channel && !(channel = channels.receive(peer, physical_lane(cursor))) && !channels.status().is_ok()) {
     move = fail(channels.status());
     return nullptr;
   }
-  std::byte* place = channel->reserve(bytes, bindings_.fifo_bytes);
-  if (!place) {
-    if (!channel->failure().is_ok()) {
-      move = fail(channel->failure());
-    } else {
-      move = wait_for(cursor, plan_->lanes[cursor.lane][cursor.action], peer, false);
-    }
-  }
-  return place;
-}
-
-const std::byte* CpuExecution::arrived(std::int32_t edge, const Cursor& cursor, std::size_t bytes, ChannelSet& channels,
-                                       Move& move) {
-  const int peer = plan_->rx[static_cast<std::size_t>(edge)].peer;
-  ReceiveChannel* channel = channels.receive(peer, physical_lane(cursor));
   if (!channel || !channel->ready(bindings_.epoch_bits)) {
-    move = channel || channels.status().is_ok() ? wait_for(cursor, plan_->lanes[cursor.lane][cursor.action], peer, true)
-                                                : fail(channels.status());
+    move = wait_for(cursor, peer, true);
     return nullptr;
   }
   if (channel->fingerprint() != bindings_.fingerprint) {
@@ -177,42 +181,51 @@ const std::byte* CpuExecution::arrived(std::int32_t edge, const Cursor& cursor, 
     move = fail(Status::error(TUTTI_MISMATCH, "rank " + std::to_string(peer) + " called another operation", peer));
     return nullptr;
   }
+  if (peer != last_peer_) note_arrival(peer);
+  return channel;
+}
+
+void CpuExecution::note_arrival(int peer) {
   auto& word = seen_[static_cast<std::size_t>(peer) / 64];
   const std::uint64_t bit = std::uint64_t{1} << (peer % 64);
-  if (!(word & bit)) {
-    word |= bit;
-    last_peer_ = peer;
-  }
-  const std::byte* data = channel->data(bytes);
-  if (!data)
-    move =
-        fail(Status::error(TUTTI_INTERNAL, "rank " + std::to_string(peer) + " sent a message of another length", peer));
-  return data;
+  if (word & bit) return;
+  word |= bit;
+  last_peer_ = peer;
+}
+
+const std::byte* CpuExecution::borrow(const ReceiveChannel& channel, std::int32_t edge, std::size_t bytes, Move& move) {
+  const std::byte* data = channel.data(bytes);
+  if (data) return data;
+  const int peer = plan_->rx[static_cast<std::size_t>(edge)].peer;
+  move =
+      fail(Status::error(TUTTI_INTERNAL, "rank " + std::to_string(peer) + " sent a message of another length", peer));
+  return nullptr;
 }
 
 CpuExecution::Move CpuExecution::perform_send(const Action& action, const Cursor& cursor, ChannelSet& channels) {
   const std::size_t bytes = piece(action.chunk, cursor.slice);
   Move move = Move::done;
-  std::byte* place = room(action.edge, cursor, bytes, channels, move);
-  if (!place) return move;
+  std::byte* place = nullptr;
+  SendChannel* channel = room(action.edge, cursor, bytes, channels, place, move);
+  if (!channel) return move;
   scaled_copy(place, address(action.src, cursor), bytes, action.scale, false);
-  channels.send(plan_->tx[static_cast<std::size_t>(action.edge)].peer, physical_lane(cursor))
-      ->commit(bytes, bindings_.fingerprint, bindings_.epoch_bits);
+  channel->commit(bytes, bindings_.fingerprint, bindings_.epoch_bits);
   return Move::done;
 }
 
 CpuExecution::Move CpuExecution::perform_receive(const Action& action, const Cursor& cursor, ChannelSet& channels) {
   const std::size_t bytes = piece(action.chunk, cursor.slice);
   Move move = Move::done;
-  const std::byte* data = arrived(action.edge, cursor, bytes, channels, move);
-  if (!data) return move;
+  ReceiveChannel* source = arrived(action.edge, cursor, channels, move);
+  if (!source) return move;
   std::byte* place = nullptr;
-  if (action.forward >= 0 && !(place = room(action.forward, cursor, bytes, channels, move))) return move;
-  std::byte* destination = address(action.dst, cursor);
-  if (!place) {
+  SendChannel* onward = nullptr;
+  if (action.forward >= 0 && !(onward = room(action.forward, cursor, bytes, channels, place, move))) return move;
+  const std::byte* data = borrow(*source, action.edge, bytes, move);
+  if (!data) return move;
+  std::byte* destination = onward && !action.keep ? place : address(action.dst, cursor);
+  if (!onward || !action.keep) {
     if (bytes) std::memcpy(destination, data, bytes);
-  } else if (!action.keep) {
-    if (bytes) std::memcpy(place, data, bytes);
   } else {
     // The second copy of a block reads it from the first-level cache.
     for (std::size_t at = 0; at < bytes; at += kBlock) {
@@ -221,10 +234,8 @@ CpuExecution::Move CpuExecution::perform_receive(const Action& action, const Cur
       std::memcpy(place + at, destination + at, n);
     }
   }
-  channels.receive(plan_->rx[static_cast<std::size_t>(action.edge)].peer, physical_lane(cursor))->release(bytes);
-  if (place)
-    channels.send(plan_->tx[static_cast<std::size_t>(action.forward)].peer, physical_lane(cursor))
-        ->commit(bytes, bindings_.fingerprint, bindings_.epoch_bits);
+  source->release(bytes);
+  if (onward) onward->commit(bytes, bindings_.fingerprint, bindings_.epoch_bits);
   return Move::done;
 }
 
@@ -234,47 +245,41 @@ CpuExecution::Move CpuExecution::perform_reduce(const Action& action, Cursor& cu
   Move move = Move::done;
   // Messages are awaited in operand order; those known to be there are not looked at again.
   for (; cursor.ready < action.operand_count; ++cursor.ready)
-    if (operands[cursor.ready].edge >= 0 && !arrived(operands[cursor.ready].edge, cursor, bytes, channels, move))
-      return move;
+    if (operands[cursor.ready].edge >= 0 && !arrived(operands[cursor.ready].edge, cursor, channels, move)) return move;
   std::byte* place = nullptr;
-  if (action.forward >= 0 && !(place = room(action.forward, cursor, bytes, channels, move))) return move;
+  SendChannel* onward = nullptr;
+  if (action.forward >= 0 && !(onward = room(action.forward, cursor, bytes, channels, place, move))) return move;
 
   int raw = -1;
   sources_.resize(action.operand_count);  // keeps its capacity: no allocation in steady state
   for (std::uint32_t k = 0; k < action.operand_count; ++k) {
     const Operand& operand = operands[k];
     if (operand.edge >= 0) {
-      const int peer = plan_->rx[static_cast<std::size_t>(operand.edge)].peer;
-      sources_[k] = channels.receive(peer, physical_lane(cursor))->data(bytes);
-      // It was there when we looked before: the peer has written over it meanwhile.
-      if (!sources_[k])
-        return fail(
-            Status::error(TUTTI_INTERNAL, "rank " + std::to_string(peer) + " changed a message it had sent", peer));
+      // Looked at again here: a peer that has lost its mind may have written over it meanwhile.
+      sources_[k] = borrow(*receiver(operand.edge, cursor), operand.edge, bytes, move);
+      if (!sources_[k]) return move;
     } else {
       sources_[k] = address(operand.slot, cursor);
       if (action.scale && operand.slot.where() == Space::input) raw = static_cast<int>(k);
     }
   }
-  const bool through = place && !action.keep;
-  std::byte* destination = through ? place : address(action.dst, cursor);
+  const bool both = onward && action.keep;
+  std::byte* destination = onward && !action.keep ? place : address(action.dst, cursor);
   ReduceArgs args{destination, sources_.data(), static_cast<int>(action.operand_count), 0,
                   raw,         bindings_.scale, action.final ? bindings_.divisor : 0,   action.final};
-  const std::size_t block = place && !through ? kBlock : bytes;
+  const std::size_t block = both ? kBlock : bytes;
   for (std::size_t at = 0; at < bytes; at += block) {
     const std::size_t n = std::min(block, bytes - at);
     args.count = n / bindings_.element;
     args.destination = destination + at;
     bindings_.kernel(args);
-    if (place && !through) std::memcpy(place + at, destination + at, n);
-    for (const void*& source : sources_) source = static_cast<const std::byte*>(source) + n;
+    if (both) std::memcpy(place + at, destination + at, n);
+    if (at + n < bytes)
+      for (const void*& source : sources_) source = static_cast<const std::byte*>(source) + n;
   }
   for (std::uint32_t k = 0; k < action.operand_count; ++k)
-    if (operands[k].edge >= 0)
-      channels.receive(plan_->rx[static_cast<std::size_t>(operands[k].edge)].peer, physical_lane(cursor))
-          ->release(bytes);
-  if (place)
-    channels.send(plan_->tx[static_cast<std::size_t>(action.forward)].peer, physical_lane(cursor))
-        ->commit(bytes, bindings_.fingerprint, bindings_.epoch_bits);
+    if (operands[k].edge >= 0) receiver(operands[k].edge, cursor)->release(bytes);
+  if (onward) onward->commit(bytes, bindings_.fingerprint, bindings_.epoch_bits);
   return Move::done;
 }
 
@@ -305,7 +310,7 @@ CpuExecution::Move CpuExecution::perform_wait(const Action& action, const Cursor
     const bool reached = other.slice == cursor.slice && other.action > action.dst.chunk;
     if (other.finished || other.slice > cursor.slice || reached) return Move::done;
   }
-  return wait_for(cursor, action, plan_->rank, true);
+  return wait_for(cursor, plan_->rank, true);
 }
 
 }  // namespace tutti::core

@@ -13,6 +13,13 @@
 
 namespace tutti::core {
 
+/// The mailboxes of a plan's edges, found on first use: [edge * streams + stream]. Belongs to one plan, one number of
+/// streams and one ChannelSet; kept from call to call so that the hot path looks nothing up.
+struct EdgeTable {
+  std::vector<SendChannel*> send;
+  std::vector<ReceiveChannel*> receive;
+};
+
 /// What ties a plan to one call. Everything is fixed before the operation starts and equal on all ranks but for
 /// pointers.
 struct Bindings {
@@ -31,6 +38,7 @@ struct Bindings {
   std::uint64_t divisor = 0;             ///< final touch (integer averages)
   std::uint64_t fingerprint = 0;
   std::uint64_t epoch_bits = 0;  ///< epoch << 48
+  EdgeTable* edges = nullptr;    ///< null: the execution looks its edges up anew
   std::size_t fifo_bytes = 0;    ///< >= 4 slices
 };
 
@@ -80,11 +88,17 @@ class CpuExecution {
   Move perform_wait(const Action& action, const Cursor& cursor);
   bool next_slice(Cursor& cursor);
 
-  /// The next message of an edge, or null with the reason in `move`.
-  const std::byte* arrived(std::int32_t edge, const Cursor& cursor, std::size_t bytes, ChannelSet& channels,
-                           Move& move);
-  std::byte* room(std::int32_t edge, const Cursor& cursor, std::size_t bytes, ChannelSet& channels, Move& move);
-  Move wait_for(const Cursor& cursor, const Action& action, int peer, bool message);
+  /// The mailbox of an edge whose next message is there, or null with the reason in `move`.
+  ReceiveChannel* arrived(std::int32_t edge, const Cursor& cursor, ChannelSet& channels, Move& move);
+  ReceiveChannel* receiver(std::int32_t edge, const Cursor& cursor) const {
+    return edges_->receive[static_cast<std::size_t>(edge) * bindings_.streams + cursor.stream];
+  }
+  const std::byte* borrow(const ReceiveChannel& channel, std::int32_t edge, std::size_t bytes, Move& move);
+  /// The mailbox of an edge with room for `bytes` at `place`, or null with the reason in `move`.
+  SendChannel* room(std::int32_t edge, const Cursor& cursor, std::size_t bytes, ChannelSet& channels, std::byte*& place,
+                    Move& move);
+  void note_arrival(int peer);
+  Move wait_for(const Cursor& cursor, int peer, bool message);
   Move fail(Status status);
   int physical_lane(const Cursor& cursor) const {
     return cursor.lane * static_cast<int>(bindings_.streams) + cursor.stream;
@@ -94,6 +108,8 @@ class CpuExecution {
   void scaled_copy(std::byte* destination, const std::byte* source, std::size_t bytes, bool scale, bool final) const;
 
   const LoweredPlan* plan_ = nullptr;
+  EdgeTable* edges_ = nullptr;
+  EdgeTable own_edges_;
   Bindings bindings_;
   std::array<Cursor, kMaxLanes> cursors_;
   std::uint32_t cursor_count_ = 0;
