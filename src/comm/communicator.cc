@@ -264,31 +264,28 @@ void Communicator::announce(const Call& call, Announcement& input, Announcement&
   if (call.out) output = process_->memory().find(call.out, call.what == TUTTI_ALL_GATHER ? whole : block);
 }
 
-/// Makes `operation` the running collective. False: it has ended already.
-bool Communicator::start(Operation& operation) {
+/// Says on the control page what this rank calls, for peers that compare and for the agreement on mapped buffers.
+void Communicator::publish(const Operation& operation, std::uint64_t fingerprint, Announcement& input,
+                           Announcement& output) {
   const Call& call = operation.call;
-  auto found = find_entry(call);
-  const std::uint64_t number = operation.number;
-  const std::uint64_t now = clock_.now();
-  operation.started_ticks = now;
-  operation.first_ticks = operation.last_peer_ticks = operation.done_ticks = 0;
-  operation.last_peer = -1;
-  look_ticks_ = 0;
-  CallEntry* entry = found.is_ok() ? *found : nullptr;
-  const std::uint64_t fingerprint = entry ? mix64(entry->fingerprint + number * 0x9e3779b97f4a7c15ULL) | 1 : 1;
-  Announcement input, output;
   if (!process_->memory().empty()) announce(call, input, output);
-  control_->descriptors[number % kDescriptors].write(
-      number, {fingerprint, call.count, pack_call(call.what, call.type, call.op, call.peer), call.tag, input, output});
-  control_->operation.store(number + 1, std::memory_order_release);
+  control_->descriptors[operation.number % kDescriptors].write(
+      operation.number,
+      {fingerprint, call.count, pack_call(call.what, call.type, call.op, call.peer), call.tag, input, output});
+  control_->operation.store(operation.number + 1, std::memory_order_release);
+}
 
-  Record& record = recorder_->records[number % kRecordsPerCommunicator];
+/// Opens the operation's record in the flight recorder.
+void Communicator::record(Operation& operation, std::uint64_t fingerprint, const Announcement& input,
+                          const Announcement& output) {
+  const Call& call = operation.call;
+  Record& record = recorder_->records[operation.number % kRecordsPerCommunicator];
   record.sequence.store(0, std::memory_order_relaxed);
   record.fingerprint = fingerprint;
   record.count = call.count;
   record.tag = call.tag;
   record.issued = operation.issued_ticks;
-  record.started = now;
+  record.started = operation.started_ticks;
   record.first_byte = record.last_peer_time = 0;
   record.done.store(0, std::memory_order_relaxed);
   record.what = static_cast<std::uint8_t>(call.what);
@@ -299,28 +296,42 @@ bool Communicator::start(Operation& operation) {
   record.code = TUTTI_IN_PROGRESS;
   record.input_registration = input.registration;
   record.output_registration = output.registration;
-  record.lanes = 0;
-  record.bytes = 0;
-  operation.record = &record;
-  operation.entry = entry;
-  operation.row = nullptr;
-  if (entry) {
-    operation.row = entry->plan->row;
+  if (const CallEntry* entry = operation.entry) {
     record.bytes = entry->bytes;
     record.lanes = static_cast<std::uint8_t>(entry->bindings.streams);
-    // The row's name was padded to 16 bytes when the entry was filled.
-    std::memcpy(record.row, entry->row, sizeof record.row);
+    std::memcpy(record.row, entry->row, sizeof record.row);  // padded when the entry was filled
   } else {
+    record.bytes = 0;
+    record.lanes = 0;
     std::memset(record.row, 0, sizeof record.row);
   }
-  record.sequence.store(number + 1, std::memory_order_release);
+  operation.record = &record;
+  record.sequence.store(operation.number + 1, std::memory_order_release);
+}
+
+/// Makes `operation` the running collective. False: it has ended already.
+bool Communicator::start(Operation& operation) {
+  const Call& call = operation.call;
+  auto found = find_entry(call);
+  CallEntry* entry = found.is_ok() ? *found : nullptr;
+  operation.entry = entry;
+  operation.row = entry ? entry->plan->row : nullptr;
+  operation.started_ticks = clock_.now();
+  operation.first_ticks = operation.last_peer_ticks = operation.done_ticks = 0;
+  operation.last_peer = -1;
+  look_ticks_ = 0;
+  const std::uint64_t fingerprint =
+      entry ? mix64(entry->fingerprint + operation.number * 0x9e3779b97f4a7c15ULL) | 1 : 1;
+  Announcement input, output;
+  publish(operation, fingerprint, input, output);
+  record(operation, fingerprint, input, output);
   operation.state.store(Operation::State::running, std::memory_order_release);  // pairs with fill_times()
   if (hook_.load(std::memory_order_relaxed)) emit(TUTTI_EVENT_BEGIN, operation, TUTTI_IN_PROGRESS);
 
   if (!entry) {
     // Wrong in the same way on every rank, or a mismatch that the peers find: this rank's number is consumed either
     // way. What only this rank lacks (memory) the peers must be told.
-    Status status = Status(found.status()).with_context(operation_text(number, call));
+    Status status = Status(found.status()).with_context(operation_text(operation.number, call));
     if (status.code() == TUTTI_UNAVAILABLE || status.code() == TUTTI_INTERNAL) {
       fail(std::move(status).with_rank(rank_));
       status = this->status();
@@ -332,9 +343,8 @@ bool Communicator::start(Operation& operation) {
     finish(operation, {});
     return false;
   }
-  const std::uint64_t timeout = call.timeout_s > 0 ? clock_.from_ns(seconds_to_ns(call.timeout_s)) : timeout_ticks_;
-  operation.deadline_ticks = now + timeout;
-  next_look_ = now + compare_ticks_;
+  operation.deadline_ticks = operation.started_ticks + timeout_ticks(call);
+  next_look_ = operation.started_ticks + compare_ticks_;
   suspect_since_ = 0;
 
   Bindings bindings = entry->bindings;
@@ -344,6 +354,10 @@ bool Communicator::start(Operation& operation) {
   bindings.fingerprint = fingerprint;
   operation.execution.start(entry->plan->lowered, bindings);
   return true;
+}
+
+std::uint64_t Communicator::timeout_ticks(const Call& call) const {
+  return call.timeout_s > 0 ? clock_.from_ns(seconds_to_ns(call.timeout_s)) : timeout_ticks_;
 }
 
 /// Ends a collective. Nothing of it may be touched afterwards.
@@ -488,9 +502,7 @@ void Communicator::start_point_to_point(Operation* operation) {
   operation->entry = nullptr;
   operation->record = nullptr;
   operation->started_ticks = clock_.now();
-  operation->deadline_ticks =
-      operation->started_ticks +
-      (operation->call.timeout_s > 0 ? clock_.from_ns(seconds_to_ns(operation->call.timeout_s)) : timeout_ticks_);
+  operation->deadline_ticks = operation->started_ticks + timeout_ticks(operation->call);
   operation->state.store(Operation::State::running, std::memory_order_release);  // pairs with fill_times()
   if (hook_.load(std::memory_order_relaxed)) emit(TUTTI_EVENT_BEGIN, *operation, TUTTI_IN_PROGRESS);
   point_to_point_active_ = true;

@@ -26,8 +26,12 @@ struct Member {
   std::uint64_t id = 0;
   ProcessId process{};
   std::int32_t pid = 0;
+  CpuMask cpus{};
   std::shared_ptr<Link> link;
 };
+
+/// How many processors the members may run on together: equal on all ranks, whatever their own affinity.
+int count_cores(const std::vector<Member>& members);
 
 /// Everything about a call that does not change from one execution to the next, found by its arguments.
 struct CallEntry {
@@ -89,7 +93,7 @@ class Communicator {
   void abort(const std::string& reason);
   /// Ok, or the error that ended this communicator. Any thread.
   Status status();
-  std::string explain(tutti_collective what, std::uint64_t bytes) const;
+  std::string explain(tutti_collective what, std::uint64_t bytes);
   void set_event_hook(void (*hook)(const tutti_event*, void*), void* argument);
 
   /// Called by the process's watcher.
@@ -120,6 +124,9 @@ class Communicator {
   Operation* take_point_to_point();
   bool advance_collectives();
   void announce(const Call& call, Announcement& input, Announcement& output) const;
+  void publish(const Operation& operation, std::uint64_t fingerprint, Announcement& input, Announcement& output);
+  void record(Operation& operation, std::uint64_t fingerprint, const Announcement& input, const Announcement& output);
+  std::uint64_t timeout_ticks(const Call& call) const;
   bool start(Operation& operation);
   bool step(Operation& operation);
   void finish(Operation& operation, Status status);
@@ -155,6 +162,7 @@ class Communicator {
   std::uint64_t id_;
   int rank_;
   std::vector<Member> members_;
+  int cores_;
   SharedBlock control_block_;
   std::vector<SharedBlock> abandoned_;  // pages of failed splits: peers may know them until they leave
   ControlPage* control_;

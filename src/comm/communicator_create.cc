@@ -3,6 +3,7 @@
 #include <sched.h>
 
 #include <algorithm>
+#include <bit>
 #include <cstdlib>
 #include <cstring>
 #include <map>
@@ -20,6 +21,7 @@ constexpr std::uint64_t kFirstEpoch = 1;
 /// What a member tells the others besides its process.
 struct Payload {
   std::uint64_t control_offset;
+  CpuMask cpus;
 };
 
 Result<Config> make_config(const tutti_config* config, const Config* parent) {
@@ -138,7 +140,7 @@ Result<std::unique_ptr<Communicator>> Communicator::create(const UniqueIdBytes& 
   self.address = process->endpoint().address();
   TUTTI_TRY(control, make_control_page(*process, self.member_id, ranks));
   parts.control = control;
-  const Payload payload{control.offset};
+  const Payload payload{control.offset, process->cpus()};
   self.payload.assign(reinterpret_cast<const char*>(&payload), sizeof payload);
 
   auto joined = join(std::move(request));
@@ -188,7 +190,7 @@ Status Communicator::assemble(CommunicatorParts& parts, std::vector<Introduction
     std::memcpy(&payload, introduction.payload.data(), sizeof payload);
     TUTTI_TRY(end, find_control_page(*link, payload.control_offset, r, ranks));
     parts.ends.push_back(end);
-    parts.members.push_back({introduction.member_id, introduction.process, introduction.pid, link});
+    parts.members.push_back({introduction.member_id, introduction.process, introduction.pid, payload.cpus, link});
   }
   return {};
 }
@@ -256,10 +258,20 @@ Result<std::unique_ptr<Communicator>> Communicator::split(int color, int key, co
       return end.status();
     }
     parts.ends.push_back(*end);
-    parts.members.push_back({card.member_id, member.process, member.pid, member.link});
+    parts.members.push_back({card.member_id, member.process, member.pid, member.cpus, member.link});
     if (r == rank_) parts.rank = static_cast<int>(i);
   }
   return std::make_unique<Communicator>(std::move(parts));
+}
+
+int count_cores(const std::vector<Member>& members) {
+  int count = 0;
+  for (std::size_t word = 0; word < CpuMask{}.size(); ++word) {
+    std::uint64_t all = 0;
+    for (const Member& member : members) all |= member.cpus[word];
+    count += std::popcount(all);
+  }
+  return std::max(1, count);
 }
 
 Communicator::Communicator(CommunicatorParts parts)
@@ -269,14 +281,15 @@ Communicator::Communicator(CommunicatorParts parts)
       id_(parts.id),
       rank_(parts.rank),
       members_(std::move(parts.members)),
+      cores_(count_cores(members_)),
       control_block_(parts.control),
       control_(reinterpret_cast<ControlPage*>(parts.control.pointer)),
       channel_set_(std::make_unique<ChannelSet>(process_->endpoint(), process_->arena(), rank_, std::move(parts.ends))),
       channels_(*channel_set_),
-      selector_(ranks(), shared_memory_cost(ranks(), process_->cores())),
+      selector_(ranks(), shared_memory_cost(ranks(), cores_)),
       plans_(Placement{rank_, ranks(), {}}),
       clock_(tick_clock()),
-      policy_(WaitPolicy::make(config_.spin_us(), ranks(), process_->cores())),
+      policy_(WaitPolicy::make(config_.spin_us(), ranks(), cores_)),
       epoch_bits_(kFirstEpoch << 48),
       timeout_ticks_(clock_.from_ns(config_.timeout_ns())),
       compare_ticks_(clock_.from_ns(1'000'000)) {
@@ -351,8 +364,22 @@ void Communicator::leave_at_exit() {
   if (driving) stop_driving();
 }
 
-std::string Communicator::explain(tutti_collective what, std::uint64_t bytes) const {
-  return selector_.explain(what, bytes, config_.forced_algorithm(what));
+std::string Communicator::explain(tutti_collective what, std::uint64_t bytes) {
+  const std::string_view forced = config_.forced_algorithm(what);
+  std::string text = selector_.explain(what, bytes, forced);
+  // How the row would be run: the very numbers of a call of that size.
+  Call call;
+  call.what = what;
+  call.peer = what == TUTTI_BROADCAST ? 0 : -1;
+  const bool blocks = what == TUTTI_ALL_GATHER || what == TUTTI_REDUCE_SCATTER;
+  call.count = blocks ? bytes / static_cast<std::uint64_t>(ranks()) : bytes;
+  while (!try_drive()) sched_yield();  // plans and scratch belong to the driver, who never blocks
+  CallEntry entry;
+  if (!current_ && fill_entry(entry, call).is_ok())
+    text += "  lanes " + std::to_string(entry.bindings.streams) + ", slices " + std::to_string(entry.bindings.slices) +
+            " of at most " + std::to_string(entry.bindings.slice) + " bytes of a chunk\n";
+  stop_driving();
+  return text;
 }
 
 void Communicator::set_event_hook(void (*hook)(const tutti_event*, void*), void* argument) {

@@ -16,7 +16,8 @@ LinkCost shared_memory_cost(int local_ranks, int cores) {
   LinkCost cost{"shm", 150.0, 25.0, 0.06, 0.06, 0.06};
   if (local_ranks > cores) {
     // A receiver's wait costs a turn of the scheduler per round: yield hand-over on one core is 5.1-5.3 us
-    // (performance.md 0, fact 6). Every byte is moved by one of the few cores, so the other terms stretch with the crowd.
+    // (performance.md 0, fact 6). Every byte is moved by one of the few cores, so the other terms stretch with the
+    // crowd.
     const double crowd = static_cast<double>(local_ranks) / std::max(1, cores);
     cost.kind = "shm, more ranks than cores";
     cost.alpha_ns = 5200.0;

@@ -57,7 +57,9 @@ Result<Process*> Process::get(const Config& config, const std::string& job) {
   process->recorder_ = Recorder::make(config.run_dir(), job);
   cpu_set_t allowed;
   CPU_ZERO(&allowed);
-  if (sched_getaffinity(0, sizeof allowed, &allowed) == 0) process->cores_ = std::max(1, CPU_COUNT(&allowed));
+  if (sched_getaffinity(0, sizeof allowed, &allowed) != 0) CPU_SET(0, &allowed);
+  for (std::size_t cpu = 0; cpu < CPU_SETSIZE; ++cpu)
+    if (CPU_ISSET(cpu, &allowed)) process->cpus_[cpu / 64 % process->cpus_.size()] |= std::uint64_t{1} << cpu % 64;
   register_for_wake_ups();
   process->watcher_ =
       Watcher::make([process](const ProcessId& id, const std::string& text) { process->on_lost(id, text); });

@@ -3,6 +3,8 @@
 // Created by the first communicator, kept until exit. Besides the logger the only state outside objects.
 #pragma once
 
+#include <array>
+#include <cstdint>
 #include <memory>
 #include <mutex>
 #include <string>
@@ -19,6 +21,9 @@
 namespace tutti::core {
 
 class Communicator;
+
+/// One bit per processor number; machines with more share bits, which only makes the count of processors smaller.
+using CpuMask = std::array<std::uint64_t, 16>;
 
 /// Memory of a communicator that has ended here, kept until no peer can touch it any more.
 class Limbo {
@@ -47,8 +52,8 @@ class Process {
   Watcher& watcher() { return *watcher_; }
   Engine& engine() { return engine_; }
   UserMemory& memory() { return *memory_; }
-  /// Cores that this process may run on (affinity mask).
-  int cores() const { return cores_; }
+  /// Processors that this process may run on (affinity mask at its first communicator).
+  const CpuMask& cpus() const { return cpus_; }
 
   void attach(Communicator* communicator);
   void detach(Communicator* communicator);
@@ -71,7 +76,7 @@ class Process {
   std::mutex mutex_;  // communicators_, limbo_
   std::vector<Communicator*> communicators_;
   std::vector<std::unique_ptr<Limbo>> limbo_;
-  int cores_ = 1;
+  CpuMask cpus_{};
   std::unique_ptr<Watcher> watcher_;  // last: its thread calls on_lost
 };
 
