@@ -22,10 +22,14 @@ bool cpu_has_f16c() {
 SimdTarget detect_best_target() {
   __builtin_cpu_init();
   if (!__builtin_cpu_supports("sse4.2")) return SimdTarget::scalar;
+#if defined(TUTTI_REDUCE_ONE_VECTOR_TARGET)
+  return __builtin_cpu_supports("avx2") && cpu_has_f16c() ? SimdTarget::avx2 : SimdTarget::scalar;
+#else
   if (!__builtin_cpu_supports("avx2") || !cpu_has_f16c()) return SimdTarget::sse4;
   const bool has_avx512 = __builtin_cpu_supports("avx512f") && __builtin_cpu_supports("avx512bw") &&
                           __builtin_cpu_supports("avx512dq") && __builtin_cpu_supports("avx512vl");
   return has_avx512 ? SimdTarget::avx512 : SimdTarget::avx2;
+#endif
 }
 #else
 SimdTarget detect_best_target() { return SimdTarget::scalar; }
@@ -36,12 +40,13 @@ const KernelTable* find_table(SimdTarget target) {
   switch (target) {
     case SimdTarget::scalar: return &kScalarKernels;
 #if defined(__x86_64__)
-    case SimdTarget::sse4: return &kSse4Kernels;
     case SimdTarget::avx2: return &kAvx2Kernels;
+#if !defined(TUTTI_REDUCE_ONE_VECTOR_TARGET)
+    case SimdTarget::sse4: return &kSse4Kernels;
     case SimdTarget::avx512: return &kAvx512Kernels;
-#else
-    default: break;
 #endif
+#endif
+    default: break;
   }
   return nullptr;
 }
