@@ -46,7 +46,7 @@ struct CallEntry {
   std::uint64_t fingerprint = 0;  ///< of call and row; the operation's number is mixed in
   std::uint64_t bytes = 0;        ///< larger buffer of a rank
   std::vector<std::uint64_t> begin;
-  char row[16] = {};  ///< the row's name as the recorder keeps it
+  char row[sizeof Record::row] = {};  ///< the row's name as the recorder keeps it
   EdgeTable edges;
   Bindings bindings;  ///< all but pointers and the fingerprint
   int pins = 0;       ///< running operations: the entry may not be replaced

@@ -92,6 +92,7 @@ void Communicator::notice_verdict() {
       error_ = std::move(error);
       std::strncpy(recorder_->error, error_.to_string().c_str(), sizeof recorder_->error - 1);
       recorder_->state = 3;
+      process_->keep_recorder();
       failed_.store(true, std::memory_order_release);
     }
   }

@@ -112,7 +112,7 @@ void Process::at_exit() {
     for (Communicator* communicator : process->communicators_) communicator->leave_at_exit();
   }
   process->watcher_->stop();
-  process->recorder_->remove();
+  if (!process->keep_recorder_.load(std::memory_order_relaxed)) process->recorder_->remove();
 }
 
 void Process::in_forked_child() {

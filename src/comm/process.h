@@ -4,6 +4,7 @@
 #pragma once
 
 #include <array>
+#include <atomic>
 #include <cstdint>
 #include <memory>
 #include <mutex>
@@ -49,6 +50,8 @@ class Process {
   Endpoint& endpoint() { return *endpoint_; }
   std::byte* arena() const { return arena_; }
   Recorder& recorder() { return *recorder_; }
+  /// A communicator has failed: what the recorder knows is kept at exit.
+  void keep_recorder() { keep_recorder_.store(true, std::memory_order_relaxed); }
   Watcher& watcher() { return *watcher_; }
   Engine& engine() { return engine_; }
   UserMemory& memory() { return *memory_; }
@@ -77,6 +80,7 @@ class Process {
   std::vector<Communicator*> communicators_;
   std::vector<std::unique_ptr<Limbo>> limbo_;
   CpuMask cpus_{};
+  std::atomic<bool> keep_recorder_{false};
   std::unique_ptr<Watcher> watcher_;  // last: its thread calls on_lost
 };
 

@@ -30,9 +30,8 @@ struct alignas(128) Record {
   std::int32_t peer;                                      ///< root or peer; -1
   std::int32_t last_peer;                                 ///< rank that came last; -1
   std::int32_t code;                                      ///< tutti_code once done
-  char row[16];                                           ///< algorithm, 0-terminated if shorter
+  char row[24];                                           ///< algorithm, 0-terminated if shorter
   std::uint32_t input_registration, output_registration;  ///< 0: not registered
-  std::uint64_t reserved;
 };
 static_assert(sizeof(Record) == 128);
 
@@ -62,7 +61,7 @@ class Recorder {
   /// Zeroed and touched; state 1. Stable address until release.
   virtual RecorderSlot* acquire(std::uint64_t communicator_id, const std::string& name, int rank, int ranks) = 0;
   virtual void release(RecorderSlot* slot) = 0;
-  /// Removes the file: a clean exit leaves nothing.
+  /// Removes the file: a clean exit leaves nothing. A process whose communicator failed keeps it for `tutti report`.
   virtual void remove() = 0;
   virtual const std::string& path() const = 0;  ///< empty: in memory only
 };
