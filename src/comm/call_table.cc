@@ -15,14 +15,25 @@ Result<CallEntry*> Communicator::find_entry(const Call& call) {
   const std::uint64_t hash = (static_cast<std::uint64_t>(call.what) * 31 + static_cast<std::uint64_t>(call.type) * 7 +
                               static_cast<std::uint64_t>(call.op)) ^
                              (call.count * 0x9e3779b97f4a7c15ULL >> 40) ^ static_cast<std::uint64_t>(call.peer + 1);
-  CallEntry& entry = entries_[hash % entries_.size()];
-  const bool same = entry.what == call.what && entry.type == call.type && entry.op == call.op &&
-                    entry.root == call.peer && entry.count == call.count && entry.asked == call.algorithm &&
-                    entry.generation == plans_.generation();
-  if (same) return &entry;
-  entry.what = TUTTI_COLLECTIVE_COUNT;  // not valid until filled
-  TUTTI_TRY(fill_entry(entry, call));
-  return &entry;
+  // Four places for calls of one hash: a training step alternates between dozens of calls, and none of them should have
+  // to be worked out again in the next step.
+  constexpr std::size_t kWays = 4;
+  CallEntry* const set = &entries_[hash % (entries_.size() / kWays) * kWays];
+  CallEntry* oldest = set;
+  for (CallEntry* entry = set; entry != set + kWays; ++entry) {
+    const bool same = entry->what == call.what && entry->type == call.type && entry->op == call.op &&
+                      entry->root == call.peer && entry->count == call.count && entry->asked == call.algorithm &&
+                      entry->generation == plans_.generation();
+    if (same) {
+      entry->last_use = ++lookups_;
+      return entry;
+    }
+    if (entry->last_use < oldest->last_use) oldest = entry;
+  }
+  oldest->what = TUTTI_COLLECTIVE_COUNT;  // not valid until filled
+  TUTTI_TRY(fill_entry(*oldest, call));
+  oldest->last_use = ++lookups_;
+  return oldest;
 }
 
 Status Communicator::fill_entry(CallEntry& entry, const Call& call) {

@@ -49,7 +49,7 @@ struct CallEntry {
   char row[sizeof Record::row] = {};  ///< the row's name as the recorder keeps it
   EdgeTable edges;
   Bindings bindings;  ///< all but pointers and the fingerprint
-  int pins = 0;       ///< running operations: the entry may not be replaced
+  std::uint64_t last_use = 0;
 };
 
 struct CommunicatorParts {
@@ -188,6 +188,7 @@ class Communicator {
   std::atomic_flag driving_ = ATOMIC_FLAG_INIT;
   Operation* current_ = nullptr;  // the running collective
   std::array<CallEntry, 64> entries_;
+  std::uint64_t lookups_ = 0;
   std::uint64_t point_to_point_number_ = 0;
   std::byte* scratch_ = nullptr;
   std::size_t scratch_bytes_ = 0;
