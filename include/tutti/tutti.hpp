@@ -240,6 +240,7 @@ class Buffer {
   static_assert(std::is_trivially_copyable_v<T>, "Buffer holds plain data");
 
  public:
+  Buffer() = default;  ///< empty
   /// Errors: invalid_argument (bytes overflow), unavailable (memory).
   static Result<Buffer> make(std::size_t count) {
     if (count > SIZE_MAX / sizeof(T))
@@ -271,8 +272,8 @@ class Buffer {
 
  private:
   Buffer(T* data, std::size_t size) : data_(data), size_(size) {}
-  T* data_;
-  std::size_t size_;
+  T* data_ = nullptr;
+  std::size_t size_ = 0;
 };
 
 /// An announced buffer (Communicator::register_buffer). Deregisters when destroyed: before the memory is freed and

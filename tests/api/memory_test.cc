@@ -53,9 +53,9 @@ TEST(Memory, freeing_twice_is_refused) {
 void reduce_with(Communicator& comm, unsigned allocated, unsigned registered, std::size_t count) {
   const auto bit = 1u << comm.rank();
   std::vector<float> plain(allocated & bit ? 0 : 2 * count);
-  std::optional<Buffer<float>> own;
-  if (allocated & bit) own.emplace(Buffer<float>::make(2 * count).value());
-  float* memory = own ? own->data() : plain.data();
+  Buffer<float> own;
+  if (allocated & bit) own = Buffer<float>::make(2 * count).value();
+  float* memory = allocated & bit ? own.data() : plain.data();
   const std::span in(memory, count), out(memory + count, count);
   tutti::Registration registration;
   if (registered & bit) registration = comm.register_buffer(memory, 2 * count * sizeof(float)).value();

@@ -2,7 +2,6 @@
 #include "tests/api/phases.h"
 
 #include <algorithm>
-#include <optional>
 
 namespace api_test {
 
@@ -75,7 +74,7 @@ std::string operation_of(Phase phase) {
 Status run_phase(Communicator& comm, Phase phase, Board& board, std::uint64_t rounds) {
   std::atomic<std::uint64_t>& counter = board.counter[comm.rank()];
   std::vector<int> data, out;
-  std::optional<tutti::Buffer<int>> memory;
+  tutti::Buffer<int> memory;
   tutti::Registration registration;
   switch (phase) {
     case Phase::line: data.resize(2); break;
@@ -86,15 +85,15 @@ Status run_phase(Communicator& comm, Phase phase, Board& board, std::uint64_t ro
       out.resize(3000);
       break;
     case Phase::registered:
-      memory.emplace(tutti::Buffer<int>::make(1 << 20).value());
-      registration = comm.register_buffer(*memory).value();
+      memory = tutti::Buffer<int>::make(1 << 20).value();
+      registration = comm.register_buffer(memory).value();
       break;
     default: break;
   }
   for (std::uint64_t round = 0; round < rounds; ++round) {
     Status status;
     if (phase == Phase::registered)
-      status = checked_all_reduce(comm, std::span(memory->data(), memory->size()), round);
+      status = checked_all_reduce(comm, std::span(memory.data(), memory.size()), round);
     else if (phase == Phase::point_to_point)
       status = checked_exchange(comm, data, out, round);
     else if (phase == Phase::split || phase == Phase::destroy)

@@ -136,6 +136,41 @@ TEST(Processes, threads_and_processes_mixed) {
   });
 }
 
+TEST(Processes, a_mismatch_is_told_to_all) {
+  for (const std::size_t count : {2u, 1u << 18})
+    spawn_processes({.ranks = 5}, [count](Child& child) {
+      auto comm = child.create().value();
+      std::vector<float> data(count, 1);
+      tutti::Status status = child.rank() == 3 ? comm.broadcast(data, 3) : comm.all_reduce(data);
+      if (status.is_ok()) status = comm.barrier();
+      EXPECT_EQ(status.code(), Code::mismatch) << to_string(status);
+      for (const char* part : {"rank 3", "broadcast", "all_reduce", "op #0"})
+        EXPECT_NE(status.text().find(part), std::string::npos) << part << " in " << status.text();
+    });
+}
+
+TEST(Processes, communicators_progress_independently) {
+  spawn_processes({.ranks = 4}, [](Child& child) {
+    auto comm = child.create().value();
+    std::vector<Communicator> comms;
+    for (int i = 0; i < 4; ++i) comms.push_back(comm.split(0).value());
+    for (unsigned round = 0; round < 100; ++round) {
+      // Each rank issues in an order of its own and waits in another.
+      std::vector<std::vector<int>> data(4, std::vector<int>(1 + round * 97 % 9000, 1));
+      std::vector<tutti::Work> works(4);
+      for (unsigned i = 0; i < 4; ++i) {
+        const auto c = (i * 3 + mix(round, static_cast<std::uint64_t>(child.rank()))) % 4;
+        works[c] = comms[c].async().all_reduce(data[c]).value();
+      }
+      for (unsigned i = 0; i < 4; ++i) {
+        const auto c = (i + static_cast<unsigned>(child.rank())) % 4;
+        ASSERT_STATUS_OK(works[c].wait()) << "round " << round;
+        ASSERT_EQ(data[c], std::vector<int>(data[c].size(), 4));
+      }
+    }
+  });
+}
+
 TEST(Lifecycle, exit_without_destroy_is_quiet) {
   for (const int ranks : {2, 4})
     spawn_processes({.ranks = ranks, .deadline = seconds(30)}, [](Child& child) {
