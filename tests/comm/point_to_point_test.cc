@@ -96,7 +96,8 @@ class PointToPointTest : public ::testing::Test {
 
 TEST_F(PointToPointTest, carries_every_size_in_either_order_of_calls) {
   std::uint64_t seed = 0;
-  for (const std::size_t bytes : {0, 1, 24, 25, 4095, 4096, 4097, 8192, 100'000, 1'000'000})
+  for (const std::size_t bytes :
+       std::initializer_list<std::size_t>{0, 1, 24, 25, 4095, 4096, 4097, 8192, 100'000, 1'000'000})
     for (const bool sender_first : {true, false}) {
       ++seed;
       Posted* sent = sender_first ? &send(0, 1, bytes, 7, seed) : nullptr;
@@ -169,7 +170,7 @@ TEST_F(PointToPointTest, any_source_takes_what_came_first_and_says_from_whom) {
 }
 
 TEST_F(PointToPointTest, sends_to_oneself_work_in_either_order) {
-  for (const std::size_t bytes : {0, 10, 4096, 4097, 100'000}) {
+  for (const std::size_t bytes : std::initializer_list<std::size_t>{0, 10, 4096, 4097, 100'000}) {
     Posted& sent = send(1, 1, bytes, 3, bytes + 1);
     EXPECT_EQ(sent.finished, bytes <= 4096 ? 1 : 0);
     Posted& received = receive(1, bytes % 2 ? 1 : TUTTI_ANY_SOURCE, bytes, 3);
@@ -234,7 +235,7 @@ TEST_F(PointToPointTest, unmatched_messages_are_bounded) {
 }
 
 TEST_F(PointToPointTest, another_count_is_a_mismatch_that_names_both) {
-  for (const std::size_t bytes : {100, 10'000}) {
+  for (const std::size_t bytes : std::initializer_list<std::size_t>{100, 10'000}) {
     send(0, 1, bytes, 4);
     Posted& received = receive(1, 0, bytes + 8, 4);
     settle();

@@ -23,7 +23,7 @@ class UserMemoryTest : public ::testing::Test {
 };
 
 TEST_F(UserMemoryTest, allocates_zeroed_pages_of_their_own) {
-  for (const std::size_t bytes : {0, 1, 4096, 4097, 3 << 20}) {
+  for (const std::size_t bytes : std::initializer_list<std::size_t>{0, 1, 4096, 4097, 3 << 20}) {
     std::byte* pointer = allocate(bytes);
     ASSERT_NE(pointer, nullptr);
     EXPECT_EQ(reinterpret_cast<std::uintptr_t>(pointer) % 4096, 0u) << bytes;
@@ -36,7 +36,7 @@ TEST_F(UserMemoryTest, allocates_zeroed_pages_of_their_own) {
 }
 
 TEST_F(UserMemoryTest, sizes_beyond_memory_are_errors) {
-  for (const std::size_t bytes : {SIZE_MAX, SIZE_MAX - 4095, SIZE_MAX / 2})
+  for (const std::size_t bytes : std::initializer_list<std::size_t>{SIZE_MAX, SIZE_MAX - 4095, SIZE_MAX / 2})
     EXPECT_FALSE(memory_.allocate(bytes).is_ok()) << bytes;
 }
 

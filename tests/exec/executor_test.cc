@@ -60,7 +60,7 @@ void for_rows_and_ranks(Body body) {
 TEST(Executor, every_row_gives_exact_integers_at_every_shape) {
   std::uint64_t seed = 1;
   for_rows_and_ranks([&](const Algorithm& row, int ranks) {
-    for (const std::uint64_t count : {1, 7, 16, 100, 1000, 5000})
+    for (const std::uint64_t count : std::initializer_list<std::uint64_t>{1, 7, 16, 100, 1000, 5000})
       for (const bool in_place : {false, true}) {
         RunOptions options;
         options.count = count;
@@ -143,7 +143,7 @@ TEST(Executor, random_interleavings_give_equal_results) {
 TEST(Executor, operations_of_changing_slice_size_do_not_get_stuck) {
   for_rows_and_ranks([](const Algorithm& row, int ranks) {
     if (ranks != 4 && ranks != 5) return;
-    for (const std::uint64_t slice : {6144, 20480, 4096, 64, 65536, 6144, 131072}) {
+    for (const std::uint64_t slice : std::initializer_list<std::uint64_t>{6144, 20480, 4096, 64, 65536, 6144, 131072}) {
       RunOptions options{.count = 60000, .slice = slice};
       ASSERT_NO_FATAL_FAILURE(expect_exact(row, options, ranks));
     }
