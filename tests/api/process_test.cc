@@ -5,6 +5,7 @@
 
 #include <atomic>
 #include <csignal>
+#include <filesystem>
 #include <thread>
 
 #include "tests/api/cases.h"
@@ -185,6 +186,23 @@ TEST(Lifecycle, exit_without_destroy_is_quiet) {
       }
       static_cast<void>(registration);
     });
+}
+
+TEST(Lifecycle, a_clean_end_leaves_no_file) {
+  const auto files = [] {
+    std::vector<std::string> names;
+    for (const auto& entry : std::filesystem::recursive_directory_iterator(run_folder()))
+      if (entry.is_regular_file()) names.push_back(entry.path().string());
+    return names;
+  };
+  const auto before = files();
+  spawn_processes({.ranks = 3}, [&](Child& child) {
+    auto comm = child.create().value();
+    ASSERT_STATUS_OK(comm.barrier());
+    EXPECT_GT(files().size(), before.size());  // the recorder of a running job is there
+    ASSERT_STATUS_OK(comm.barrier());
+  });
+  EXPECT_EQ(files(), before);
 }
 
 TEST(Lifecycle, a_rank_that_leaves_is_no_dead_rank) {

@@ -184,12 +184,14 @@ TEST(Resources, nothing_is_left_after_many_kills) {
 
   EXPECT_EQ(waitpid(-1, nullptr, WNOHANG), -1);
   EXPECT_EQ(errno, ECHILD) << "a process is left";
-  // Recorders of the dead, and of nobody else.
+  // Recorders of the dead and of those whose communicators failed with them, and of nobody else.
+  std::set<pid_t> recorded = dead;
+  for (int rank = 0; rank < 2; ++rank) recorded.insert(job.pid(rank));
   for (const auto& entry : std::filesystem::recursive_directory_iterator(run_folder())) {
     if (!entry.is_regular_file()) continue;
     const std::string name = entry.path().filename().string();
     bool known = false;
-    for (const pid_t pid : dead) known = known || name.find(std::to_string(pid)) != std::string::npos;
+    for (const pid_t pid : recorded) known = known || name.find("-" + std::to_string(pid) + "-") != std::string::npos;
     EXPECT_TRUE(known) << "left behind: " << entry.path();
   }
   for (const char* folder : {"/dev/shm", "/tmp"})
