@@ -17,6 +17,7 @@ set(CMAKE_LIBRARY_OUTPUT_DIRECTORY ${PROJECT_BINARY_DIR}/lib)
 
 option(TUTTI_WERROR "Treat warnings as errors" ON)
 set(TUTTI_SANITIZE "" CACHE STRING "Sanitizers for every target: address,undefined or thread")
+option(TUTTI_MISMATCH_CHECK "Detect ranks that call different operations; off only to measure what it costs" ON)
 option(TUTTI_FUZZ "Build libFuzzer targets (clang only)" OFF)
 
 find_program(CCACHE_PROGRAM ccache)
@@ -28,6 +29,9 @@ if(MOLD_PROGRAM AND NOT TUTTI_SANITIZE AND NOT TUTTI_FUZZ)
   add_link_options(-fuse-ld=mold)
 endif()
 
+if(NOT TUTTI_MISMATCH_CHECK)
+  add_compile_definitions(TUTTI_WITHOUT_MISMATCH_CHECK)
+endif()
 add_compile_options(-Wall -Wextra -Wshadow $<$<COMPILE_LANGUAGE:CXX>:-Wconversion> $<$<COMPILE_LANGUAGE:CXX>:-Wold-style-cast>)
 if(TUTTI_WERROR)
   add_compile_options(-Werror)

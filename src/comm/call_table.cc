@@ -96,6 +96,7 @@ Status Communicator::fill_entry(CallEntry& entry, const Call& call) {
   entry.root = call.peer;
   entry.count = call.count;
   entry.asked = std::string(call.algorithm);
+  entry.call_word = pack_call(call.what, call.type, call.op, call.peer);
   entry.plan = plan;
   entry.generation = plans_.generation();
   entry.what = call.what;

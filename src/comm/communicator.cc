@@ -271,7 +271,9 @@ void Communicator::publish(const Operation& operation, std::uint64_t fingerprint
   if (!process_->memory().empty()) announce(call, input, output);
   control_->descriptors[operation.number % kDescriptors].write(
       operation.number,
-      {fingerprint, call.count, pack_call(call.what, call.type, call.op, call.peer), call.tag, input, output});
+      {fingerprint, call.count,
+       operation.entry ? operation.entry->call_word : pack_call(call.what, call.type, call.op, call.peer), call.tag,
+       input, output});
   control_->operation.store(operation.number + 1, std::memory_order_release);
 }
 
@@ -320,8 +322,9 @@ bool Communicator::start(Operation& operation) {
   operation.first_ticks = operation.last_peer_ticks = operation.done_ticks = 0;
   operation.last_peer = -1;
   look_ticks_ = 0;
+  // The entry's part is a hash; an odd factor spreads the number over all bits, and no two operations of a call agree.
   const std::uint64_t fingerprint =
-      entry ? mix64(entry->fingerprint + operation.number * 0x9e3779b97f4a7c15ULL) | 1 : 1;
+      kMismatchCheck && entry ? entry->fingerprint ^ (operation.number * 0x9e3779b97f4a7c15ULL) : 0;
   Announcement input, output;
   publish(operation, fingerprint, input, output);
   record(operation, fingerprint, input, output);

@@ -44,6 +44,7 @@ struct CallEntry {
   Plan* plan = nullptr;
   std::uint64_t generation = 0;
   std::uint64_t fingerprint = 0;  ///< of call and row; the operation's number is mixed in
+  std::uint64_t call_word = 0;    ///< pack_call of the arguments
   std::uint64_t bytes = 0;        ///< larger buffer of a rank
   std::vector<std::uint64_t> begin;
   char row[sizeof Record::row] = {};  ///< the row's name as the recorder keeps it

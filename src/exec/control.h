@@ -14,6 +14,13 @@ namespace tutti::core {
 /// Counters of different writers never share a line; adjacent-line prefetchers make that 128 bytes.
 constexpr std::size_t kLineStride = 128;
 
+/// Always true in a library for users; perf/micro/mismatch_cost.sh builds one without to count the instructions.
+#if defined(TUTTI_WITHOUT_MISMATCH_CHECK)
+constexpr bool kMismatchCheck = false;
+#else
+constexpr bool kMismatchCheck = true;
+#endif
+
 /// What an operation announces about one of its buffers. Only when all ranks announce mapped memory may they agree on a
 /// path without copies; no rank decides that alone.
 struct Announcement {
@@ -42,9 +49,11 @@ struct alignas(kLineStride) CallDescriptor {
     // Whoever still reads what stood here before, and sees anything of the new content, sees this 0 afterwards: every
     // store below is a release for that.
     sequence.store(0, std::memory_order_relaxed);
-    fingerprint.store(content.fingerprint, std::memory_order_release);
-    count.store(content.count, std::memory_order_release);
-    call.store(content.call, std::memory_order_release);
+    if (kMismatchCheck) {
+      fingerprint.store(content.fingerprint, std::memory_order_release);
+      count.store(content.count, std::memory_order_release);
+      call.store(content.call, std::memory_order_release);
+    }
     tag.store(content.tag, std::memory_order_release);
     store(input, content.input);
     store(output, content.output);
@@ -66,13 +75,13 @@ struct alignas(kLineStride) CallDescriptor {
   using Words = std::atomic<std::uint64_t>[2];
   static void store(Words& words, const Announcement& announcement) {
     words[0].store(announcement.registration | std::uint64_t{announcement.generation} << 32, std::memory_order_release);
-    words[1].store(announcement.offset, std::memory_order_release);
+    if (announcement.registration != 0) words[1].store(announcement.offset, std::memory_order_release);
   }
   static void load(const Words& words, Announcement& announcement) {
     const std::uint64_t first = words[0].load(std::memory_order_acquire);
     announcement.registration = static_cast<std::uint32_t>(first);
     announcement.generation = static_cast<std::uint32_t>(first >> 32);
-    announcement.offset = words[1].load(std::memory_order_acquire);
+    announcement.offset = announcement.registration != 0 ? words[1].load(std::memory_order_acquire) : 0;
   }
 };
 constexpr std::size_t kDescriptors = 64;

@@ -176,7 +176,7 @@ ReceiveChannel* CpuExecution::arrived(std::int32_t edge, const Cursor& cursor, C
     move = wait_for(cursor, peer, true);
     return nullptr;
   }
-  if (channel->fingerprint() != bindings_.fingerprint) {
+  if (kMismatchCheck && channel->fingerprint() != bindings_.fingerprint) {
     mismatching_peer_ = peer;
     move = fail(Status::error(TUTTI_MISMATCH, "rank " + std::to_string(peer) + " called another operation", peer));
     return nullptr;
