@@ -83,7 +83,9 @@ void Communicator::broadcast_verdict(std::uint64_t verdict) {
 /// The driver's side: what is complete stays complete, everything else ends with the first error. Token held.
 void Communicator::notice_verdict() {
   // The last bytes may have come between our last look at the mailboxes and the verdict.
-  if (current_ && step(*current_)) current_ = nullptr;
+  do {
+    if (current_ && step(*current_)) current_ = nullptr;
+  } while (current_ && last_step_moved_);
   if (point_to_point_active_) point_to_point_->advance();
   Status error = adopt(control_->verdict.load(std::memory_order_acquire));
   {

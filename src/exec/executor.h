@@ -53,7 +53,7 @@ class CpuExecution {
  public:
   /// `plan` and what `bindings` points to must outlive the execution.
   void start(const LoweredPlan& plan, const Bindings& bindings);
-  /// Does all that can be done now. failed: status().
+  /// Does a bounded part of what can be done now: call again while moved(). failed: status().
   Progress advance(ChannelSet& channels);
 
   bool moved() const { return moved_; }  ///< the last advance did something
