@@ -72,6 +72,14 @@ int sockets_of(pid_t pid) {
   return count;
 }
 
+bool asleep(pid_t pid) {
+  std::ifstream stat("/proc/" + std::to_string(pid) + "/stat");
+  std::string text;
+  std::getline(stat, text);
+  const std::size_t end = text.rfind(") ");
+  return end != std::string::npos && text.compare(end + 2, 1, "S") == 0;
+}
+
 // Rank 2 never comes, so 0 and 1 are inside init when 1 is killed.
 TEST(KillInInit, the_others_name_the_dead_rank) {
   Job job({.ranks = 3, .deadline = seconds(60)}, [](Child& child) {
@@ -86,8 +94,14 @@ TEST(KillInInit, the_others_name_the_dead_rank) {
     EXPECT_TRUE(contains(comm.text(), "rank 1")) << comm.text();
     ++child.board().flags[1];
   });
-  ASSERT_TRUE(eventually([&] { return sockets_of(job.pid(0)) >= 2 && sockets_of(job.pid(1)) >= 1; }))
-      << "rank 1 did not connect to rank 0";
+  // Connected, and both found asleep 20 times running: the handshake is over, all they can do is wait for rank 2.
+  int looks = 0;
+  ASSERT_TRUE(eventually([&] {
+    const bool waiting =
+        sockets_of(job.pid(0)) >= 2 && sockets_of(job.pid(1)) >= 1 && asleep(job.pid(0)) && asleep(job.pid(1));
+    looks = waiting ? looks + 1 : 0;
+    return looks >= 20;
+  })) << "rank 1 did not connect to rank 0";
   job.board().started_ns = now_ns();
   job.signal(1, SIGKILL);
   const auto results = job.wait();

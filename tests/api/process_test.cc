@@ -175,16 +175,19 @@ TEST(Processes, communicators_progress_independently) {
 TEST(Lifecycle, exit_without_destroy_is_quiet) {
   for (const int ranks : {2, 4})
     spawn_processes({.ranks = ranks, .deadline = seconds(30)}, [](Child& child) {
-      // Left alive on purpose: an idle communicator, an unfinished operation, a registration.
-      auto* comm = new Communicator(child.create().value());
-      auto* data = new std::vector<int>(1000, 1);
-      auto* registration = new tutti::Registration(comm->register_buffer(*data).value());
-      ASSERT_STATUS_OK(comm->all_reduce(*data));
-      if (child.rank() == 0) {
-        auto* work = new tutti::Work(comm->async().all_reduce(*data).value());
-        static_cast<void>(work);
-      }
-      static_cast<void>(registration);
+      // Left alive on purpose, where the leak checker sees it: communicator, registration, an unfinished operation.
+      struct LeftAlive {
+        Communicator comm;
+        std::vector<int> data;
+        tutti::Registration registration;
+        tutti::Work work;
+      };
+      static LeftAlive* volatile left_alive;
+      left_alive = new LeftAlive{child.create().value(), std::vector<int>(1000, 1), {}, {}};
+      LeftAlive& left = *left_alive;
+      left.registration = left.comm.register_buffer(left.data).value();
+      ASSERT_STATUS_OK(left.comm.all_reduce(left.data));
+      if (child.rank() == 0) left.work = left.comm.async().all_reduce(left.data).value();
     });
 }
 
