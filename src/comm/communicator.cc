@@ -355,8 +355,15 @@ bool Communicator::start(Operation& operation) {
   bindings.output = static_cast<std::byte*>(call.out);
   bindings.scratch = scratch_;
   bindings.fingerprint = fingerprint;
+  if (process_->fifos().exceeded()) process_->trim_fifos(this);
   operation.execution.start(entry->plan->lowered, bindings);
   return true;
+}
+
+void Communicator::drop_idle_fifos() {
+  if (!try_drive()) return;
+  if (!current_) channels_.drop_idle_fifos();
+  stop_driving();
 }
 
 std::uint64_t Communicator::timeout_ticks(const Call& call) const {

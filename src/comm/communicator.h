@@ -104,6 +104,8 @@ class Communicator {
   void say_goodbye();
   /// exit() came before destroy: ends what runs, so that no thread touches the peers' memory after the goodbye.
   void leave_at_exit();
+  /// Gives FIFO memory back, unless somebody drives.
+  void drop_idle_fifos();
   /// Whether somebody waits inside (and so drives) this communicator.
   bool has_waiter() const { return waiters_.load(std::memory_order_relaxed) > 0; }
   /// Nothing asynchronous is left to do.

@@ -84,6 +84,16 @@ void Process::detach(Communicator* communicator) {
   std::erase(communicators_, communicator);
 }
 
+void Process::trim_fifos(const Communicator* own) {
+  // Whoever holds the list is ending or being born: the next large operation tries again.
+  std::unique_lock lock(mutex_, std::try_to_lock);
+  if (!lock.owns_lock()) return;
+  for (Communicator* communicator : communicators_) {
+    if (!fifos_.exceeded()) return;
+    if (communicator != own) communicator->drop_idle_fifos();
+  }
+}
+
 void Process::retire(std::unique_ptr<Limbo> memory) {
   {
     std::lock_guard lock(mutex_);

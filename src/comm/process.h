@@ -16,6 +16,7 @@
 #include "src/comm/engine.h"
 #include "src/comm/user_memory.h"
 #include "src/comm/watcher.h"
+#include "src/exec/mailbox.h"
 #include "src/exec/recorder.h"
 #include "transports/transport.h"
 
@@ -58,6 +59,10 @@ class Process {
   /// Processors that this process may run on (affinity mask at its first communicator).
   const CpuMask& cpus() const { return cpus_; }
 
+  FifoBudget& fifos() { return fifos_; }
+  /// Takes idle FIFOs of other communicators back while the budget is exceeded.
+  void trim_fifos(const Communicator* own);
+
   void attach(Communicator* communicator);
   void detach(Communicator* communicator);
   /// Takes the memory of an ended communicator and frees what can be freed.
@@ -75,6 +80,8 @@ class Process {
   std::byte* arena_ = nullptr;
   std::unique_ptr<Recorder> recorder_;
   std::unique_ptr<UserMemory> memory_;
+  /// 64 FIFOs of the standard size: a job of 8 local ranks keeps all of its own, a hundred communicators share.
+  FifoBudget fifos_{{0}, std::uint64_t{64} << 20};
   Engine engine_;
   std::mutex mutex_;  // communicators_, limbo_
   std::vector<Communicator*> communicators_;

@@ -5,8 +5,8 @@
 
 namespace tutti::core {
 
-ChannelSet::ChannelSet(Endpoint& endpoint, std::byte* arena, int rank, std::vector<PeerEnd> peers)
-    : endpoint_(endpoint), arena_(arena), rank_(rank), peers_(std::move(peers)) {
+ChannelSet::ChannelSet(Endpoint& endpoint, std::byte* arena, int rank, std::vector<PeerEnd> peers, FifoBudget* budget)
+    : endpoint_(endpoint), arena_(arena), rank_(rank), budget_(budget), peers_(std::move(peers)) {
   boxes_.resize(peers_.size());
   send_.resize(peers_.size() * (kMaxLanes + 1));
   receive_.resize(peers_.size() * (kMaxLanes + 1));
@@ -36,9 +36,14 @@ SendChannel* ChannelSet::make_send(int peer, int lane) {
     return nullptr;
   }
   auto& channel = send_[index(peer, lane)];
-  channel = std::make_unique<SendChannel>(endpoint_, *block, arena_, peers_[to].control);
+  channel = std::make_unique<SendChannel>(endpoint_, *block, arena_, peers_[to].control, budget_);
   reinterpret_cast<PairBox*>(boxes_[to].pointer)->channel[lane].store(block->offset, std::memory_order_release);
   return channel.get();
+}
+
+void ChannelSet::drop_idle_fifos() {
+  for (const auto& channel : send_)
+    if (channel) channel->drop_idle_fifo();
 }
 
 const std::byte* ChannelSet::remote_block(int peer, std::uint64_t offset, std::size_t bytes) {

@@ -19,7 +19,7 @@ struct PeerEnd {
 class ChannelSet {
  public:
   /// `own` and `peers[rank]` describe this rank itself. `arena` is the base of the endpoint's memory in this process.
-  ChannelSet(Endpoint& endpoint, std::byte* arena, int rank, std::vector<PeerEnd> peers);
+  ChannelSet(Endpoint& endpoint, std::byte* arena, int rank, std::vector<PeerEnd> peers, FifoBudget* budget = nullptr);
   ~ChannelSet();
 
   /// Null only on failure, which stays in status().
@@ -32,6 +32,8 @@ class ChannelSet {
     ReceiveChannel* channel = receive_[index(peer, lane)].get();
     return channel ? channel : find_receive(peer, lane);
   }
+  /// Gives the memory of FIFOs back that nobody reads any more.
+  void drop_idle_fifos();
   const Status& status() const { return status_; }
   ControlPage& own() const { return *peers_[static_cast<std::size_t>(rank_)].control; }
   const PeerEnd& peer(int rank) const { return peers_[static_cast<std::size_t>(rank)]; }
@@ -49,6 +51,7 @@ class ChannelSet {
   Endpoint& endpoint_;
   std::byte* arena_;
   int rank_;
+  FifoBudget* budget_;
   std::vector<PeerEnd> peers_;
   std::vector<SharedBlock> boxes_;  // of this rank, by peer
   std::vector<std::unique_ptr<SendChannel>> send_;

@@ -25,9 +25,7 @@ std::byte* SendChannel::reserve_outside(std::size_t bytes, std::size_t fifo_byte
     // for small ones whose credit the receiver withholds.
     if (!fifo_.empty()) refresh();
     if (!fifo_.empty()) return nullptr;
-    if (fifo_block_.pointer) endpoint_.release(fifo_block_);
-    fifo_block_ = {};
-    fifo_.resize(0);
+    drop_fifo();
     auto block = endpoint_.allocate(wanted);
     if (!block.is_ok()) {
       failure_ = block.status();
@@ -35,10 +33,19 @@ std::byte* SendChannel::reserve_outside(std::size_t bytes, std::size_t fifo_byte
     }
     fifo_block_ = *block;
     fifo_.resize(fifo_block_.bytes);
+    if (budget_) budget_->bytes.fetch_add(fifo_block_.bytes, std::memory_order_relaxed);
   }
   std::int64_t at = fifo_.place(rounded);
   if (at < 0 && refresh()) at = fifo_.place(rounded);
   return at < 0 ? nullptr : fifo_block_.pointer + at;
+}
+
+void SendChannel::drop_fifo() {
+  if (!fifo_block_.pointer) return;
+  if (budget_) budget_->bytes.fetch_sub(fifo_block_.bytes, std::memory_order_relaxed);
+  endpoint_.release(fifo_block_);
+  fifo_block_ = {};
+  fifo_.resize(0);
 }
 
 void SendChannel::ring(ControlPage& page) {

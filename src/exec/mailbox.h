@@ -89,18 +89,27 @@ class RingSpace {
   std::uint64_t head_ = 0, tail_ = 0;
 };
 
+/// How much memory the FIFOs of a process hold, over all its communicators. Above the cap idle ones are taken back.
+struct FifoBudget {
+  std::atomic<std::uint64_t> bytes{0};
+  std::uint64_t cap = UINT64_MAX;
+  bool exceeded() const { return bytes.load(std::memory_order_relaxed) > cap; }
+};
+
 /// Sending end. Used by the holder of the communicator's drive token only.
 class SendChannel {
  public:
   /// `block` zeroed, in the own arena; `peer` the receiver's control page (its bell is rung).
-  SendChannel(Endpoint& endpoint, const SharedBlock& block, std::byte* arena, ControlPage* peer)
+  SendChannel(Endpoint& endpoint, const SharedBlock& block, std::byte* arena, ControlPage* peer,
+              FifoBudget* budget = nullptr)
       : endpoint_(endpoint),
         block_(block),
         arena_(arena),
         peer_(peer),
+        budget_(budget),
         shared_(reinterpret_cast<ChannelBlock*>(block.pointer)) {}
   ~SendChannel() {
-    if (fifo_block_.pointer) endpoint_.release(fifo_block_);
+    drop_fifo();
     endpoint_.release(block_);
   }
   SendChannel(const SendChannel&) = delete;
@@ -131,6 +140,11 @@ class SendChannel {
     if (peer_->sleeping.load(std::memory_order_relaxed) != 0) ring(*peer_);
   }
 
+  /// Gives the FIFO back if nobody reads it any more; the next large message attaches another.
+  void drop_idle_fifo() {
+    if (!fifo_.empty()) refresh();
+    if (fifo_.empty() && !reserved_) drop_fifo();
+  }
   std::uint64_t eager_matched() const { return shared_->eager_matched.load(std::memory_order_acquire); }
   std::uint64_t sequence() const { return sequence_; }
   /// True once the FIFO could not be had: the caller reports it (memory).
@@ -150,6 +164,7 @@ class SendChannel {
     fifo_.free_to(ends.fifo);
     return sequence_ - consumed_ < kLines;
   }
+  void drop_fifo();
   std::byte* reserve_outside(std::size_t bytes, std::size_t fifo_bytes);
 
   struct Ends {
@@ -159,6 +174,7 @@ class SendChannel {
   SharedBlock block_;
   std::byte* arena_;
   ControlPage* peer_;
+  FifoBudget* budget_;
   ChannelBlock* shared_;
   std::uint64_t sequence_ = 0;
   std::uint64_t consumed_ = 0;
