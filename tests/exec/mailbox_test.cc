@@ -160,6 +160,23 @@ TEST_F(Mailbox, a_fifo_is_as_large_as_the_last_operation_asked) {
   for (std::uint64_t i = 0; i < 4; ++i) EXPECT_TRUE(send(60000, i, 4 * (60000 + kLineStride))) << i;
 }
 
+TEST_F(Mailbox, a_fifo_counts_in_the_budget_and_is_given_back_once_nobody_reads_it) {
+  ASSERT_TRUE(send(kSmallMessage + 1, 1));
+  EXPECT_GE(world_.budget().bytes.load(), kFifo);
+  sender().drop_idle_fifo();
+  EXPECT_GE(world_.budget().bytes.load(), kFifo) << "a message lies in it";
+  expect_message(kSmallMessage + 1, 1);
+  receiver().release(kSmallMessage + 1);
+  sender().drop_idle_fifo();
+  EXPECT_EQ(world_.budget().bytes.load(), 0U);
+  // Messages already in flight and later ones are not disturbed.
+  ASSERT_TRUE(send(100, 2));
+  ASSERT_TRUE(send(kSmallMessage + 1, 3));
+  expect_message(100, 2);
+  receiver().release(100);
+  expect_message(kSmallMessage + 1, 3);
+}
+
 TEST_F(Mailbox, another_length_and_a_locator_outside_the_memory_are_refused) {
   ASSERT_TRUE(send(100, 1));
   EXPECT_EQ(receiver().data(101), nullptr);

@@ -25,7 +25,8 @@ class World {
       pages_.push_back(allocate(ControlPage::bytes_for(ranks)));
       ends_.push_back({reinterpret_cast<ControlPage*>(pages_.back().pointer), view()});
     }
-    for (int r = 0; r < ranks; ++r) sets_.push_back(std::make_unique<ChannelSet>(*endpoint_, arena(), r, ends_));
+    for (int r = 0; r < ranks; ++r)
+      sets_.push_back(std::make_unique<ChannelSet>(*endpoint_, arena(), r, ends_, &budget_));
   }
 
   SharedBlock allocate(std::size_t bytes) { return std::move(endpoint_->allocate(bytes)).value(); }
@@ -34,6 +35,7 @@ class World {
   std::byte* arena() const { return view().local; }
   ControlPage& page(int rank) { return *ends_[static_cast<std::size_t>(rank)].control; }
   ChannelSet& channels(int rank) { return *sets_[static_cast<std::size_t>(rank)]; }
+  const FifoBudget& budget() const { return budget_; }
   int ranks() const { return static_cast<int>(sets_.size()); }
 
  private:
@@ -41,6 +43,7 @@ class World {
   std::shared_ptr<Link> link_;
   std::vector<SharedBlock> pages_;
   std::vector<PeerEnd> ends_;
+  FifoBudget budget_;
   std::vector<std::unique_ptr<ChannelSet>> sets_;
 };
 
