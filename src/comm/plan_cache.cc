@@ -6,8 +6,29 @@
 
 #include "src/base/types.h"
 #include "src/exec/mailbox.h"
+#include "src/plan/check.h"
 
 namespace tutti::core {
+
+namespace {
+
+/// A debug build proves what it is about to run, up to a size at which nobody notices the time.
+Status prove(const Algorithm& row, int ranks, int root) {
+#if defined(NDEBUG)
+  (void)row, (void)ranks, (void)root;
+  return {};
+#else
+  constexpr int kProvedRanks = 16;
+  if (ranks > kProvedRanks) return {};
+  TUTTI_TRY(schedules, build_all(row, ranks, root));
+  const CheckOutcome outcome = check_schedules(schedules, {row.what, root, row.needs.credits});
+  if (outcome.ok()) return {};
+  return Status::error(TUTTI_INTERNAL,
+                       "algorithm " + std::string(row.name) + " is wrong: " + outcome.violation->to_string({}));
+#endif
+}
+
+}  // namespace
 
 Result<Plan*> PlanCache::get(const Algorithm& row, int root) {
   for (auto it = plans_.begin(); it != plans_.end(); ++it) {
@@ -21,6 +42,7 @@ Result<Plan*> PlanCache::get(const Algorithm& row, int root) {
   auto plan = std::make_unique<Plan>();
   plan->row = &row;
   plan->root = root;
+  TUTTI_TRY(prove(row, placement_.ranks, request.root));
   auto schedule = row.build(request);
   if (!schedule.is_ok()) return Status(schedule.status()).with_context("building " + std::string(row.name));
   LowerOptions options;
