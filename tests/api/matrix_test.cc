@@ -82,7 +82,7 @@ TEST(MatrixSizes, a_few_mebibytes_and_three_elements) {
   run_in_threads(cases);
 }
 
-// The selector's pool must not hide a row from this file: the text for an unknown name lists all of them.
+// A new row must not go untested: the text for an unknown name lists all of them, and rows_of must know each.
 TEST(MatrixRows, every_row_of_the_registry_is_in_the_matrix) {
   spawn(1, [](tutti::Communicator& comm) {
     float x = 0;
