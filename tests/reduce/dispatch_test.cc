@@ -6,13 +6,23 @@
 namespace tutti::core {
 namespace {
 
+/// Sanitized builds leave out all vector targets but one: src/reduce/CMakeLists.txt.
+bool is_built(SimdTarget target) {
+#if defined(TUTTI_REDUCE_ONE_VECTOR_TARGET)
+  return target == SimdTarget::scalar || target == SimdTarget::avx2;
+#else
+  (void)target;
+  return true;
+#endif
+}
+
 TEST(ReduceDispatch, every_type_and_operator_has_a_kernel_on_every_target_up_to_the_best) {
   for (SimdTarget target : kAllTargets)
     for (int type = 0; type < TUTTI_DTYPE_COUNT; ++type)
       for (int op = 0; op < TUTTI_OP_COUNT; ++op) {
         const ReduceKernel kernel =
             find_reduce_kernel(static_cast<tutti_dtype>(type), static_cast<tutti_op>(op), target);
-        EXPECT_EQ(kernel != nullptr, target <= best_simd_target()) << simd_target_name(target);
+        EXPECT_EQ(kernel != nullptr, target <= best_simd_target() && is_built(target)) << simd_target_name(target);
       }
 }
 
