@@ -42,7 +42,6 @@ Result<Plan*> PlanCache::get(const Algorithm& row, int root) {
   auto plan = std::make_unique<Plan>();
   plan->row = &row;
   plan->root = root;
-  TUTTI_TRY(prove(row, placement_.ranks, request.root));
   auto schedule = row.build(request);
   if (!schedule.is_ok()) return Status(schedule.status()).with_context("building " + std::string(row.name));
   LowerOptions options;
@@ -53,6 +52,7 @@ Result<Plan*> PlanCache::get(const Algorithm& row, int root) {
   if (lowered->lanes.size() > static_cast<std::size_t>(kMaxLanes))
     return Status::error(TUTTI_UNSUPPORTED, std::string(row.name) + " uses " + std::to_string(lowered->lanes.size()) +
                                                 " lanes; the executor has " + std::to_string(kMaxLanes));
+  TUTTI_TRY(prove(row, placement_.ranks, request.root));
   plan->lowered = std::move(*lowered);
   plans_.push_front(std::move(plan));
   if (plans_.size() > kCapacity) {
