@@ -73,6 +73,8 @@ class ProcessRanks {
   void signal_rank(int rank, int number) const {
     const pid_t pid = pids_[static_cast<std::size_t>(rank)];
     if (pid > 0) kill(pid, number);
+    // A stop takes effect some time after kill returns: until then the process may still act.
+    if (pid > 0 && number == SIGSTOP) waitpid(pid, nullptr, WUNTRACED);
   }
   /// SIGKILL, and the death is over when this returns.
   void kill_and_reap(int rank) {
