@@ -26,7 +26,7 @@ struct Pair {
     auto made = find_transport("shm")->make();
     if (!made.is_ok()) std::abort();
     endpoint = std::move(*made);
-    link = std::move(*endpoint->connect(endpoint->address()));
+    link = *endpoint->connect(endpoint->address());
     std::vector<PeerEnd> ends;
     for (int r = 0; r < 2; ++r)
       ends.push_back(

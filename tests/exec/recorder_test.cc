@@ -10,6 +10,7 @@
 
 #include <algorithm>
 #include <atomic>
+#include <chrono>
 #include <cstring>
 #include <filesystem>
 #include <fstream>
@@ -261,8 +262,11 @@ TEST_F(RecorderTest, a_reader_beside_the_writer_sees_whole_records_only) {
     }
   });
   std::uint64_t seen = 0;
-  // Until the ring has wrapped many times and there was enough to look at.
-  for (int round = 0; round < 200 || written.load(std::memory_order_relaxed) < 20000; ++round) {
+  // Until the ring has wrapped many times and there was enough to look at. On a machine with few free cores the writer
+  // may need seconds for it.
+  const auto give_up = std::chrono::steady_clock::now() + std::chrono::seconds(20);
+  for (int round = 0; round < 200 || seen == 0 || written.load(std::memory_order_relaxed) < 20000; ++round) {
+    if (std::chrono::steady_clock::now() > give_up) break;
     const auto snapshot = read_recorder(recorder->path());
     if (!snapshot.is_ok() || snapshot.value().slots.size() != 1) {
       ADD_FAILURE() << snapshot.status().to_string();
