@@ -45,7 +45,17 @@ typedef enum tutti_collective {
   TUTTI_BARRIER = 4,
   TUTTI_SEND = 5,
   TUTTI_RECV = 6,
-  TUTTI_COLLECTIVE_COUNT = 7
+  TUTTI_REDUCE = 7,
+  TUTTI_GATHER = 8,
+  TUTTI_SCATTER = 9,
+  TUTTI_ALL_TO_ALL = 10,
+  /* The forms with a count per rank ("v" for variable). */
+  TUTTI_ALL_GATHER_V = 11,
+  TUTTI_REDUCE_SCATTER_V = 12,
+  TUTTI_GATHER_V = 13,
+  TUTTI_SCATTER_V = 14,
+  TUTTI_ALL_TO_ALL_V = 15,
+  TUTTI_COLLECTIVE_COUNT = 16
 } tutti_collective;
 
 #endif /* TUTTI_TYPES_H */

@@ -39,8 +39,10 @@ constexpr std::string_view op_name(tutti_op op) {
   return static_cast<unsigned>(op) < TUTTI_OP_COUNT ? kNames[op] : std::string_view("invalid");
 }
 
-constexpr std::string_view kCollectiveNames[] = {"all_reduce", "all_gather", "reduce_scatter", "broadcast", "barrier",
-                                                 "send",       "recv"};
+constexpr std::string_view kCollectiveNames[] = {"all_reduce",       "all_gather", "reduce_scatter", "broadcast",
+                                                 "barrier",          "send",       "recv",           "reduce",
+                                                 "gather",           "scatter",    "all_to_all",     "all_gather_v",
+                                                 "reduce_scatter_v", "gather_v",   "scatter_v",      "all_to_all_v"};
 static_assert(std::size(kCollectiveNames) == TUTTI_COLLECTIVE_COUNT);
 
 constexpr std::string_view collective_name(tutti_collective what) {
@@ -53,7 +55,40 @@ constexpr std::optional<tutti_collective> find_collective(std::string_view name)
   return std::nullopt;
 }
 
-constexpr bool is_reduction(tutti_collective what) { return what == TUTTI_ALL_REDUCE || what == TUTTI_REDUCE_SCATTER; }
+/// The form with equal counts, whose rows and contract the variable form shares.
+constexpr tutti_collective equal_form(tutti_collective what) {
+  switch (what) {
+    case TUTTI_ALL_GATHER_V: return TUTTI_ALL_GATHER;
+    case TUTTI_REDUCE_SCATTER_V: return TUTTI_REDUCE_SCATTER;
+    case TUTTI_GATHER_V: return TUTTI_GATHER;
+    case TUTTI_SCATTER_V: return TUTTI_SCATTER;
+    case TUTTI_ALL_TO_ALL_V: return TUTTI_ALL_TO_ALL;
+    default: return what;
+  }
+}
+
+/// Takes a count per rank.
+constexpr bool is_variable(tutti_collective what) { return equal_form(what) != what; }
+
+constexpr bool is_point_to_point(tutti_collective what) { return what == TUTTI_SEND || what == TUTTI_RECV; }
+
+constexpr bool is_reduction(tutti_collective what) {
+  const tutti_collective form = equal_form(what);
+  return form == TUTTI_ALL_REDUCE || form == TUTTI_REDUCE_SCATTER || form == TUTTI_REDUCE;
+}
+
+/// Names a root.
+constexpr bool is_rooted(tutti_collective what) {
+  const tutti_collective form = equal_form(what);
+  return form == TUTTI_BROADCAST || form == TUTTI_REDUCE || form == TUTTI_GATHER || form == TUTTI_SCATTER;
+}
+
+/// Chunks are the user's blocks, one per rank.
+constexpr bool has_blocks(tutti_collective what) {
+  const tutti_collective form = equal_form(what);
+  return form == TUTTI_ALL_GATHER || form == TUTTI_REDUCE_SCATTER || form == TUTTI_GATHER || form == TUTTI_SCATTER ||
+         form == TUTTI_ALL_TO_ALL;
+}
 
 constexpr bool is_float(tutti_dtype type) {
   return type == TUTTI_FLOAT16 || type == TUTTI_FLOAT32 || type == TUTTI_FLOAT64 || type == TUTTI_BFLOAT16;

@@ -23,7 +23,7 @@ std::string operation_text(const Record& record) {
   if (what == TUTTI_BARRIER) return text;
   text += " " + std::string(dtype_name(static_cast<tutti_dtype>(record.type))) + " x " + std::to_string(record.count);
   if (is_reduction(what)) text += " " + std::string(op_name(static_cast<tutti_op>(record.op)));
-  if (what == TUTTI_BROADCAST) text += " root " + std::to_string(record.peer);
+  if (is_rooted(what)) text += " root " + std::to_string(record.peer);
   if (what == TUTTI_SEND) text += " to rank " + std::to_string(record.peer);
   if (what == TUTTI_RECV) text += record.peer < 0 ? " from any rank" : " from rank " + std::to_string(record.peer);
   return text;

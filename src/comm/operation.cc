@@ -11,7 +11,7 @@ std::string describe(const Call& call) {
   if (call.what == TUTTI_BARRIER) return text;
   text += " " + std::string(dtype_name(call.type)) + " x " + std::to_string(call.count);
   if (is_reduction(call.what)) text += " " + std::string(op_name(call.op));
-  if (call.what == TUTTI_BROADCAST) text += " root " + std::to_string(call.peer);
+  if (is_rooted(call.what)) text += " root " + std::to_string(call.peer);
   if (call.what == TUTTI_SEND) text += " to " + std::to_string(call.peer);
   if (call.what == TUTTI_RECV)
     text += call.peer == TUTTI_ANY_SOURCE ? " from any" : " from " + std::to_string(call.peer);

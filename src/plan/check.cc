@@ -119,15 +119,26 @@ class OutputProof {
 
   std::optional<Violation> find_in_outputs(const Contract& contract) {
     for (std::uint32_t chunk = 0; chunk < contract.chunks(); ++chunk) {
+      // Sum of what belongs into this chunk, the same for all ranks but where blocks change places.
       std::uint64_t expected = 0;
-      for (int rank = 0; rank < contract.ranks(); ++rank)
-        if (contract.contributes(rank, chunk)) expected += run_.input_sum(operation_, rank, chunk);
-      for (int rank = 0; rank < contract.ranks(); ++rank)
-        if (contract.has_output(rank, chunk))
-          if (auto violation = find_in_output(rank, chunk, expected)) return violation;
+      std::uint32_t summed = contract.chunks();
+      for (int rank = 0; rank < contract.ranks(); ++rank) {
+        if (!contract.has_output(rank, chunk)) continue;
+        const std::uint32_t source = contract.contributed_chunk(rank, chunk);
+        if (source != summed) expected = expected_sum(contract, chunk, summed = source);
+        if (auto violation = find_in_output(rank, chunk, expected)) return violation;
+      }
       if (auto violation = find_other_tree(contract, chunk)) return violation;
     }
     return std::nullopt;
+  }
+
+  std::uint64_t expected_sum(const Contract& contract, std::uint32_t chunk, std::uint32_t source) const {
+    if (contract.what() == TUTTI_ALL_TO_ALL) return run_.input_sum(operation_, static_cast<int>(chunk), source);
+    std::uint64_t sum = 0;
+    for (int rank = 0; rank < contract.ranks(); ++rank)
+      if (contract.contributes(rank, chunk)) sum += run_.input_sum(operation_, rank, source);
+    return sum;
   }
 
   std::optional<Violation> find_in_output(int rank, std::uint32_t chunk, std::uint64_t expected) const {
@@ -145,6 +156,10 @@ class OutputProof {
 
   /// Blames a rank whose tree is not the majority's.
   std::optional<Violation> find_other_tree(const Contract& contract, std::uint32_t chunk) {
+    if (contract.what() == TUTTI_ALL_TO_ALL) {  // every rank's chunk is another one
+      for (int rank = 0; rank < contract.ranks(); ++rank) trees_.push_back(tree(rank, chunk));
+      return std::nullopt;
+    }
     int candidate = -1, votes = 0;
     for (int rank = 0; rank < contract.ranks(); ++rank) {
       if (!contract.has_output(rank, chunk)) continue;

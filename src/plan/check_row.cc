@@ -13,8 +13,6 @@ namespace {
 /// Up to here every root is tried; above, the first, the second and the last.
 constexpr int kEveryRoot = 64;
 
-bool is_rooted(tutti_collective what) { return what == TUTTI_BROADCAST; }
-
 std::vector<int> roots_of(const Algorithm& row, int ranks) {
   if (!is_rooted(row.what) || ranks == 1) return {0};
   std::vector<int> roots;

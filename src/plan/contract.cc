@@ -7,14 +7,13 @@ namespace tutti::core {
 
 Status Contract::validate() const {
   const std::string name(collective_name(what_));
-  if (static_cast<unsigned>(what_) > TUTTI_BARRIER)
+  if (static_cast<unsigned>(what_) >= TUTTI_COLLECTIVE_COUNT || is_point_to_point(what_))
     return Status::error(TUTTI_INVALID_ARGUMENT, "collective " + name + " has no schedule: it is point to point");
   if (ranks_ < 1) return Status::error(TUTTI_INVALID_ARGUMENT, "ranks is " + std::to_string(ranks_) + ", must be >= 1");
   if (root_ < 0 || root_ >= ranks_)
     return Status::error(TUTTI_INVALID_ARGUMENT,
                          "root is " + std::to_string(root_) + ", must be 0.." + std::to_string(ranks_ - 1));
-  const bool blocks = what_ == TUTTI_ALL_GATHER || what_ == TUTTI_REDUCE_SCATTER;
-  if (blocks && chunks_ != static_cast<std::uint32_t>(ranks_))
+  if (has_blocks(what_) && chunks_ != static_cast<std::uint32_t>(ranks_))
     return Status::error(TUTTI_INVALID_ARGUMENT, name + " has " + std::to_string(chunks_) +
                                                      " chunks, must have one per rank (" + std::to_string(ranks_) +
                                                      "): they are the user's blocks");

@@ -107,17 +107,21 @@ class Run {
   std::uint32_t chunks(int rank) const { return schedules_[at(rank)].chunks; }
 
   bool has_input(int rank, std::uint32_t chunk) const {
-    if (options_.what == TUTTI_ALL_GATHER) return chunk == static_cast<std::uint32_t>(rank);
-    return options_.what != TUTTI_BROADCAST || rank == options_.root;
+    if (options_.what == TUTTI_ALL_GATHER || options_.what == TUTTI_GATHER)
+      return chunk == static_cast<std::uint32_t>(rank);
+    return (options_.what != TUTTI_BROADCAST && options_.what != TUTTI_SCATTER) || rank == options_.root;
   }
   bool has_output(int rank, std::uint32_t chunk) const {
-    return options_.what != TUTTI_REDUCE_SCATTER || chunk == static_cast<std::uint32_t>(rank);
+    if (options_.what == TUTTI_REDUCE_SCATTER || options_.what == TUTTI_SCATTER)
+      return chunk == static_cast<std::uint32_t>(rank);
+    return (options_.what != TUTTI_REDUCE && options_.what != TUTTI_GATHER) || rank == options_.root;
   }
 
   std::size_t place(int rank, Slot slot) const {
     const std::size_t size = chunks(rank), base = first_[at(rank)];
     if (slot.where() == Space::scratch) return base + 2 * size + slot.chunk;
-    const bool is_shared = options_.in_place && has_input(rank, slot.chunk) && has_output(rank, slot.chunk);
+    const bool is_shared = options_.in_place && options_.what != TUTTI_ALL_TO_ALL && has_input(rank, slot.chunk) &&
+                           has_output(rank, slot.chunk);
     return base + (slot.where() == Space::output || is_shared ? size : 0) + slot.chunk;
   }
 
@@ -299,6 +303,10 @@ class Run {
   RunResult result_;
 };
 
+bool is_shared_by_all(tutti_collective what) {
+  return what == TUTTI_ALL_REDUCE || what == TUTTI_ALL_GATHER || what == TUTTI_BROADCAST;
+}
+
 }  // namespace
 
 RunResult interpret(std::span<const Schedule> schedules, const InterpretOptions& options, std::uint64_t seed) {
@@ -316,8 +324,8 @@ bool Judge::is_wrong(const RunResult& result) const {
     for (std::size_t chunk = 0; chunk < expected_[rank].size(); ++chunk) {
       const Element& element = result.outputs[rank][chunk];
       if (element.word != expected_[rank][chunk].word) return true;
-      // In a reduce_scatter each chunk has one holder; elsewhere all ranks must hold the bits of the first.
-      if (options_.what != TUTTI_REDUCE_SCATTER && element.ordered != result.outputs[0][chunk].ordered) return true;
+      // Where all ranks get a chunk they must hold the bits of the first.
+      if (is_shared_by_all(options_.what) && element.ordered != result.outputs[0][chunk].ordered) return true;
     }
   }
   return false;
