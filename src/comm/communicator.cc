@@ -169,7 +169,7 @@ bool Communicator::poke() {
   if (!try_drive()) return false;
   const bool moved = drive_once();
   // Whoever waits here did not see it happen.
-  if (moved && control_->sleeping.load(std::memory_order_relaxed) != 0) SendChannel::ring(*control_);
+  if (moved && must_ring(*control_)) SendChannel::ring(*control_);
   stop_driving();
   return moved;
 }
@@ -397,9 +397,8 @@ void Communicator::conclude(Operation& operation, Status status) {
   operation.release();
   if (asynchronous) {
     pending_.fetch_sub(1, std::memory_order_acq_rel);
-    if (control_->sleeping.load(std::memory_order_relaxed) != 0)
-      SendChannel::ring(*control_);  // a waiter on another thread
-  } else if (waiters_.load(std::memory_order_relaxed) > 1 && control_->sleeping.load(std::memory_order_relaxed) != 0) {
+    if (must_ring(*control_)) SendChannel::ring(*control_);  // a waiter on another thread
+  } else if (waiters_.load(std::memory_order_relaxed) > 1 && must_ring(*control_)) {
     SendChannel::ring(*control_);
   }
 }

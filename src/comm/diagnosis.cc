@@ -76,7 +76,7 @@ void Communicator::broadcast_verdict(std::uint64_t verdict) {
     ControlPage& page = *channels_.peer(r).control;
     std::uint64_t none = 0;
     page.verdict.compare_exchange_strong(none, verdict, std::memory_order_acq_rel);
-    if (page.sleeping.load(std::memory_order_relaxed) != 0) SendChannel::ring(page);
+    if (must_ring(page)) SendChannel::ring(page);
   }
 }
 

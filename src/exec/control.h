@@ -114,6 +114,7 @@ struct ControlPage {
   // Sleeping: the owner sets `sleeping` and waits on `doorbell`; whoever stores something for it looks and rings.
   alignas(kLineStride) std::atomic<std::uint32_t> sleeping;
   std::atomic<std::uint32_t> doorbell;
+  std::atomic<std::uint32_t> crowded;  ///< 1: whoever stores orders that against its look at `sleeping` itself
   // The owner's own error text, valid once verdict words name it as author.
   alignas(kLineStride) char text[1024];
   alignas(kLineStride) CallDescriptor descriptors[kDescriptors];

@@ -96,6 +96,15 @@ struct FifoBudget {
   bool exceeded() const { return bytes.load(std::memory_order_relaxed) > cap; }
 };
 
+/// After something was stored for the owner of `page`: true if it sleeps and must be rung.
+inline bool must_ring(ControlPage& page) {
+  // Either the sleeper orders its word against our store (membarrier), or, where it sleeps often, we do: a locked
+  // operation on its page, some 20 ns.
+  if (page.crowded.load(std::memory_order_relaxed) != 0)
+    return page.sleeping.fetch_add(0, std::memory_order_seq_cst) != 0;
+  return page.sleeping.load(std::memory_order_relaxed) != 0;
+}
+
 /// Sending end. Used by the holder of the communicator's drive token only.
 class SendChannel {
  public:
@@ -137,7 +146,7 @@ class SendChannel {
     reserved_ = nullptr;
     line.stamp.store(epoch_bits | (sequence_ & kSequenceMask),
                      std::memory_order_release);  // pairs with ReceiveChannel::ready
-    if (peer_->sleeping.load(std::memory_order_relaxed) != 0) ring(*peer_);
+    if (must_ring(*peer_)) ring(*peer_);
   }
 
   /// Gives the FIFO back if nobody reads it any more; the next large message attaches another.
@@ -215,7 +224,7 @@ class ReceiveChannel {
       returned_ = sequence_;
       shared_->consumed.store(sequence_, std::memory_order_release);  // pairs with SendChannel::refresh
       // A sender out of credit may sleep.
-      if (peer_->sleeping.load(std::memory_order_relaxed) != 0) SendChannel::ring(*peer_);
+      if (must_ring(*peer_)) SendChannel::ring(*peer_);
     }
   }
   void add_eager_matched(std::uint64_t bytes) { shared_->eager_matched.fetch_add(bytes, std::memory_order_release); }

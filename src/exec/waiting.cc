@@ -17,7 +17,28 @@ namespace {
 constexpr std::uint32_t kPollsPerMicrosecond = 40;
 constexpr std::uint32_t kDefaultSpinMicroseconds = 50;
 
+/// Nanoseconds: the shortest slice that the kernel grants, and what nobody would call a choice of his own.
+constexpr std::uint64_t kShortSlice = 100'000, kUsualSlices = 500'000;
+
 }  // namespace
+
+void use_short_slices() {
+  thread_local bool asked = false;
+  if (asked) return;
+  asked = true;
+  // glibc has no wrapper; the layout is the kernel's struct sched_attr, version 0.
+  struct {
+    std::uint32_t size, policy;
+    std::uint64_t flags;
+    std::int32_t nice;
+    std::uint32_t priority;
+    std::uint64_t runtime, deadline, period;
+  } attributes{};
+  if (syscall(SYS_sched_getattr, 0, &attributes, sizeof attributes, 0) != 0) return;
+  if (attributes.policy != SCHED_OTHER || attributes.runtime < kUsualSlices) return;
+  attributes.runtime = kShortSlice;
+  syscall(SYS_sched_setattr, 0, &attributes, 0);
+}
 
 void register_for_wake_ups() { syscall(SYS_membarrier, MEMBARRIER_CMD_REGISTER_GLOBAL_EXPEDITED, 0, 0); }
 
@@ -31,6 +52,7 @@ WaitPolicy WaitPolicy::make(int spin_us, int local_ranks, int cores) {
     policy.spins = spin_us < 0 ? 0 : static_cast<std::uint32_t>(spin_us) * kPollsPerMicrosecond;
     // A turn of all other ranks of the core takes a few yields; after many the peer is not just busy.
     policy.yields = 400;
+    policy.crowded = true;
   }
   return policy;
 }
@@ -45,6 +67,7 @@ bool Waiter::pause() {
     return false;
   }
   if (polls_ <= policy_.spins + policy_.yields) {
+    if (policy_.short_slices) use_short_slices();
     sched_yield();
     return false;
   }
@@ -55,8 +78,9 @@ void Waiter::prepare() {
   bell_ = own_.doorbell.load(std::memory_order_acquire);
   own_.sleeping.fetch_add(1, std::memory_order_seq_cst);
   // Orders this against the peers' "store the stamp, load sleeping" without a fence on their hot path. Where the kernel
-  // refuses, the sleep's limit of 1 ms bounds a missed ring.
-  syscall(SYS_membarrier, MEMBARRIER_CMD_GLOBAL_EXPEDITED, 0, 0);
+  // refuses, the sleep's limit of 1 ms bounds a missed ring. It interrupts the other cores, 30 us in a virtual machine:
+  // too much for those who sleep often, whose peers have the fence instead (must_ring).
+  if (!policy_.crowded) syscall(SYS_membarrier, MEMBARRIER_CMD_GLOBAL_EXPEDITED, 0, 0);
 }
 
 void Waiter::cancel() { own_.sleeping.fetch_sub(1, std::memory_order_relaxed); }

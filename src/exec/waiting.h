@@ -13,12 +13,20 @@ namespace tutti::core {
 void register_for_wake_ups();
 
 struct WaitPolicy {
-  std::uint32_t spins = 0;   ///< polls before the first yield
-  std::uint32_t yields = 0;  ///< yields before the first sleep
+  std::uint32_t spins = 0;    ///< polls before the first yield
+  std::uint32_t yields = 0;   ///< yields before the first sleep
+  bool crowded = false;       ///< more local ranks than cores
+  bool short_slices = false;  ///< the waiting thread asks the kernel for short time slices, once
   /// `spin_us` < 0: by cores. With a core for every local rank a waiter spins for about twice the cost of a wake-up (12
   /// us on the machines measured, performance.md section 0 fact 5); with fewer it must give the core away at once.
   static WaitPolicy make(int spin_us, int local_ranks, int cores);
 };
+
+/// Asks the kernel to run the calling thread in time slices of 0.1 ms (Linux 6.12 or later; elsewhere nothing happens).
+/// A yield costs a thread the rest of its slice: with the usual 3 ms, ranks that take turns on a core hand it to any
+/// other process for that long, each time. Does its work once per thread; leaves real-time threads and threads with a
+/// slice of their own alone.
+void use_short_slices();
 
 class Waiter {
  public:

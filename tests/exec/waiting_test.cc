@@ -1,6 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "src/exec/waiting.h"
 
+#include <sys/syscall.h>
+#include <unistd.h>
+
 #include <algorithm>
 #include <atomic>
 #include <thread>
@@ -78,11 +81,42 @@ TEST(Waiter, a_sleep_without_a_ring_ends) {
   EXPECT_EQ(world.page(0).sleeping.load(), 0u);
 }
 
+/// Nanoseconds of the calling thread's time slice; 0: the kernel does not say.
+std::uint64_t own_slice() {
+  struct {
+    std::uint32_t size, policy;
+    std::uint64_t flags;
+    std::int32_t nice;
+    std::uint32_t priority;
+    std::uint64_t runtime, deadline, period;
+  } attributes{};
+  return syscall(SYS_sched_getattr, 0, &attributes, sizeof attributes, 0) == 0 ? attributes.runtime : 0;
+}
+
+TEST(ShortSlices, are_asked_for_by_the_thread_that_yields_and_by_no_other) {
+  const std::uint64_t before = own_slice();
+  if (before < 500'000) GTEST_SKIP() << "this kernel has no time slices per thread, or this thread already has its own";
+  std::uint64_t without = 0, after = 0;
+  std::thread([&] {
+    World world(1);
+    WaitPolicy policy = WaitPolicy::make(-1, 2, 1);
+    Waiter(policy, world.page(0)).pause();
+    without = own_slice();
+    policy.short_slices = true;
+    Waiter(policy, world.page(0)).pause();
+    after = own_slice();
+  }).join();
+  EXPECT_EQ(without, before);
+  EXPECT_EQ(after, 100'000u);
+  EXPECT_EQ(own_slice(), before);
+}
+
 /// Ping-pong in which each side sleeps between messages. Returns the median round trip in nanoseconds.
-std::int64_t median_round_trip(World& world, int rounds) {
+std::int64_t median_round_trip(World& world, int rounds, const WaitPolicy& policy) {
+  for (int rank = 0; rank < 2; ++rank) world.page(rank).crowded.store(policy.crowded ? 1 : 0);
   register_for_wake_ups();
   const auto await = [&](int rank, std::uint64_t sequence) {
-    Waiter waiter({}, world.page(rank));
+    Waiter waiter(policy, world.page(rank));
     const auto there = [&] {
       ReceiveChannel* channel = world.channels(rank).receive(1 - rank, 0);
       return channel && channel->sequence() == sequence && channel->ready(kTestEpoch);
@@ -119,9 +153,14 @@ std::int64_t median_round_trip(World& world, int rounds) {
   return times[static_cast<std::size_t>(rounds / 2)];
 }
 
-TEST(WaiterThreads, sleepers_are_woken_by_messages) {
+class WaiterThreads : public ::testing::TestWithParam<bool> {};
+INSTANTIATE_TEST_SUITE_P(Crowded, WaiterThreads, ::testing::Bool());
+
+TEST_P(WaiterThreads, sleepers_are_woken_by_messages) {
   World world(2);
-  const std::int64_t median = median_round_trip(world, 2000);
+  WaitPolicy policy;
+  policy.crowded = GetParam();
+  const std::int64_t median = median_round_trip(world, 2000, policy);
   ::testing::Test::RecordProperty("median_round_trip_ns", std::to_string(median));
 #if !defined(__SANITIZE_THREAD__)
   // Two sleeps that nobody ends take two milliseconds.
