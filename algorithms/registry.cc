@@ -21,6 +21,9 @@ TUTTI_DECLARE_ROW(one_shot_all_reduce);
 TUTTI_DECLARE_ROW(one_shot_all_gather);
 TUTTI_DECLARE_ROW(one_shot_reduce_scatter);
 TUTTI_DECLARE_ROW(one_shot_broadcast);
+TUTTI_DECLARE_ROW(one_shot_reduce);
+TUTTI_DECLARE_ROW(one_shot_gather);
+TUTTI_DECLARE_ROW(one_shot_scatter);
 TUTTI_DECLARE_ROW(two_shot_all_reduce);
 TUTTI_DECLARE_ROW(dissemination_barrier);
 #undef TUTTI_DECLARE_ROW
@@ -61,6 +64,12 @@ constexpr Algorithm kRows[] = {
      "1", "(p-1) n", kDirectSource},
     {"dissemination", TUTTI_BARRIER, kExchangeForwarding, build_dissemination_barrier, cost_dissemination_barrier,
      "ceil(log2 p)", "0", "Hensgen, Finkel & Manber, IJPP 17(1), 1988"},
+    {"one_shot", TUTTI_REDUCE, kOneWay, build_one_shot_reduce, cost_one_shot_reduce,
+     "1", "n", kDirectSource},
+    {"one_shot", TUTTI_GATHER, kOneWay, build_one_shot_gather, cost_one_shot_gather,
+     "1", "1/p n", kDirectSource},
+    {"one_shot", TUTTI_SCATTER, kOneWay, build_one_shot_scatter, cost_one_shot_scatter,
+     "1", "(p-1)/p n", kDirectSource},
 };
 // clang-format on
 

@@ -88,8 +88,7 @@ TEST_P(Row, needs_every_credit_it_states) {
 
 TEST_P(Row, says_whether_it_forwards) {
   const Algorithm& row = *GetParam();
-  const bool has_blocks = row.what == TUTTI_ALL_GATHER || row.what == TUTTI_REDUCE_SCATTER;
-  if (!has_blocks) return;
+  if (!has_blocks(row.what)) return;
   const auto schedules = build_all(row, 5, 0);
   ASSERT_TRUE(schedules.is_ok());
   bool forwards = false;
@@ -120,20 +119,20 @@ TEST(Registry, explains_unknown_names) {
 }
 
 TEST(Registry, one_shot_and_two_shot_give_the_same_bits) {
+  const auto tree_of = [](tutti_collective what, std::string_view name, int ranks, int root) {
+    const Algorithm& row = *find_algorithm(what, name);
+    const auto schedules = build_all(row, ranks, root);
+    EXPECT_TRUE(schedules.is_ok());
+    const auto trees = check_schedules(*schedules, {what, root, row.needs.credits}).trees;
+    EXPECT_FALSE(trees.empty());
+    // The leaves of a tree are (rank, chunk) pairs, so trees of different chunks differ; chunk 0 is in all rows.
+    return trees.empty() ? 0 : trees.front();
+  };
   for (int ranks = 1; ranks <= 17; ++ranks) {
-    std::vector<std::uint64_t> trees[2];
-    int k = 0;
-    for (const char* name : {"one_shot", "two_shot"}) {
-      const Algorithm* row = find_algorithm(TUTTI_ALL_REDUCE, name);
-      ASSERT_NE(row, nullptr);
-      auto schedules = build_all(*row, ranks, 0);
-      ASSERT_TRUE(schedules.is_ok());
-      trees[k++] = check_schedules(*schedules, {row->what, 0, row->needs.credits}).trees;
-    }
-    // The leaves of a tree are (rank, chunk) pairs, so trees of different chunks differ; chunk 0 is in both.
-    ASSERT_FALSE(trees[0].empty());
-    ASSERT_FALSE(trees[1].empty());
-    EXPECT_EQ(trees[0][0], trees[1][0]) << ranks << " ranks";
+    const std::uint64_t tree = tree_of(TUTTI_ALL_REDUCE, "one_shot", ranks, 0);
+    EXPECT_EQ(tree_of(TUTTI_ALL_REDUCE, "two_shot", ranks, 0), tree) << ranks << " ranks";
+    for (const int root : {0, ranks / 2, ranks - 1})
+      EXPECT_EQ(tree_of(TUTTI_REDUCE, "one_shot", ranks, root), tree) << ranks << " ranks, root " << root;
   }
 }
 

@@ -5,6 +5,8 @@
 #include <cstring>
 
 #include "src/base/random.h"
+#include "src/base/types.h"
+#include "src/plan/contract.h"
 
 namespace tutti::core {
 
@@ -28,7 +30,33 @@ double load_as(const std::byte* place) {
   return static_cast<double>(element);
 }
 
-bool in_blocks(tutti_collective what) { return what == TUTTI_ALL_GATHER || what == TUTTI_REDUCE_SCATTER; }
+/// What a rank gives and gets, in elements of the collective's whole extent.
+struct Extent {
+  std::uint64_t begin = 0, count = 0;
+};
+
+std::uint64_t whole_count(const Algorithm& row, const RunOptions& options, int ranks) {
+  return has_blocks(row.what) ? options.count * static_cast<std::uint64_t>(ranks) : options.count;
+}
+
+/// One block or all; nothing where the collective gives this rank no such buffer.
+template <class Has>
+Extent extent_of(const Algorithm& row, const RunOptions& options, int rank, int ranks, Has has) {
+  const auto own = static_cast<std::uint32_t>(rank), other = static_cast<std::uint32_t>((rank + 1) % ranks);
+  if (!has_blocks(row.what)) return {0, has(0u) ? options.count : 0};
+  if (has(own) && has(other)) return {0, whole_count(row, options, ranks)};
+  return has(own) ? Extent{options.count * own, options.count} : Extent{};
+}
+
+Extent input_extent(const Algorithm& row, const RunOptions& options, int rank, int ranks) {
+  const Contract contract(row.what, ranks, options.root, static_cast<std::uint32_t>(ranks));
+  return extent_of(row, options, rank, ranks, [&](std::uint32_t chunk) { return contract.has_input(rank, chunk); });
+}
+
+Extent output_extent(const Algorithm& row, const RunOptions& options, int rank, int ranks) {
+  const Contract contract(row.what, ranks, options.root, static_cast<std::uint32_t>(ranks));
+  return extent_of(row, options, rank, ranks, [&](std::uint32_t chunk) { return contract.has_output(rank, chunk); });
+}
 
 /// Buffers of one rank.
 struct Memory {
@@ -38,22 +66,22 @@ struct Memory {
 };
 
 Memory make_memory(const Algorithm& row, const RunOptions& options, int rank, int ranks) {
-  const std::size_t element = dtype_bytes(options.type), block = options.count * element;
-  const std::size_t whole = block * static_cast<std::size_t>(ranks), shift = block * static_cast<std::size_t>(rank);
-  const std::size_t in_bytes = row.what == TUTTI_REDUCE_SCATTER ? whole : block;
-  const std::size_t out_bytes = row.what == TUTTI_ALL_GATHER ? whole : block;
+  const std::size_t element = dtype_bytes(options.type);
+  const Extent in = input_extent(row, options, rank, ranks), out = output_extent(row, options, rank, ranks);
+  const std::size_t in_bytes = in.count * element, out_bytes = out.count * element;
   Memory memory;
-  memory.first.resize(std::max(in_bytes, out_bytes));
+  memory.first.resize(std::max({in_bytes, out_bytes, std::size_t{1}}));
   memory.input = memory.first.data();
-  if (options.in_place) {
+  // There is no in-place all_to_all: it runs out of place whatever the options say.
+  if (options.in_place && row.what != TUTTI_ALL_TO_ALL) {
     memory.output = memory.first.data();
-    if (row.what == TUTTI_ALL_GATHER) memory.input += shift;
-    if (row.what == TUTTI_REDUCE_SCATTER) memory.output += shift;
+    if (in_bytes > 0 && out_bytes > in_bytes) memory.input += in.begin * element;
+    if (out_bytes > 0 && in_bytes > out_bytes) memory.output += out.begin * element;
   } else {
-    memory.second.assign(out_bytes, std::byte{0xee});
+    memory.second.assign(std::max(out_bytes, std::size_t{1}), std::byte{0xee});
     memory.output = memory.second.data();
   }
-  for (std::size_t i = 0; i < in_bytes / element; ++i)
+  for (std::uint64_t i = 0; i < in.count; ++i)
     store_element(memory.input + i * element, options.type, static_cast<double>(input_value(rank, i)));
   return memory;
 }
@@ -62,9 +90,9 @@ Bindings make_bindings(const Algorithm& row, const RunOptions& options, const Lo
                        const std::vector<std::uint64_t>& begin) {
   Bindings bindings;
   bindings.begin = begin.data();
-  const std::uint64_t shift = in_blocks(row.what) ? begin[static_cast<std::size_t>(plan.rank)] : 0;
-  if (row.what == TUTTI_ALL_GATHER) bindings.input_shift = shift;
-  if (row.what == TUTTI_REDUCE_SCATTER) bindings.output_shift = shift;
+  const std::size_t element = dtype_bytes(options.type);
+  bindings.input_shift = input_extent(row, options, plan.rank, plan.ranks).begin * element;
+  bindings.output_shift = output_extent(row, options, plan.rank, plan.ranks).begin * element;
   std::uint64_t longest = 0;
   for (std::uint32_t c = 0; c < plan.chunks; ++c) longest = std::max(longest, begin[c + 1] - begin[c]);
   bindings.slice = options.slice;
@@ -91,6 +119,22 @@ Result<LoweredPlan> make_plan(const Algorithm& row, const RunOptions& options, i
   request.root = options.root;
   TUTTI_TRY(schedule, row.build(request));
   return lower(schedule, {.reducing = is_reduction(row.what), .fuse = options.fuse, .credits = row.needs.credits});
+}
+
+/// Element `index` of a reduction over all ranks.
+double reduced_value(const RunOptions& options, std::uint64_t index, int ranks) {
+  std::int64_t value = input_value(0, index);
+  for (int r = 1; r < ranks; ++r) {
+    const std::int64_t other = input_value(r, index);
+    switch (options.op) {
+      case TUTTI_MIN: value = std::min(value, other); break;
+      case TUTTI_MAX: value = std::max(value, other); break;
+      case TUTTI_PROD: value *= other; break;
+      default: value += other;
+    }
+  }
+  if (options.op == TUTTI_AVG && !is_float(options.type)) value /= ranks;
+  return static_cast<double>(value) / (options.op == TUTTI_AVG && is_float(options.type) ? ranks : 1);
 }
 
 }  // namespace
@@ -170,8 +214,8 @@ Outcome run_row(World& world, const Algorithm& row, const RunOptions& options) {
     if (!plan.is_ok()) return {plan.status().to_string(), {}};
     plans.push_back(std::move(*plan));
     const std::uint64_t count = row.what == TUTTI_BARRIER ? 0 : options.count;
-    begins.push_back(in_blocks(row.what) ? block_chunks(count, element, plans.back().chunks)
-                                         : even_chunks(count, element, plans.back().chunks));
+    begins.push_back(has_blocks(row.what) ? block_chunks(count, element, plans.back().chunks)
+                                          : even_chunks(count, element, plans.back().chunks));
   }
   for (std::size_t r = 0; r < size; ++r) {
     Bindings bindings = make_bindings(row, options, plans[r], begins[r]);
@@ -183,36 +227,29 @@ Outcome run_row(World& world, const Algorithm& row, const RunOptions& options) {
     executions[r].start(plans[r], bindings);
   }
   outcome.problem = drive_all(world, executions, options.seed);
-  for (Memory& memory : memories) {
-    const std::size_t bytes = options.count * element * (row.what == TUTTI_ALL_GATHER ? size : std::size_t{1});
-    outcome.outputs.emplace_back(memory.output, memory.output + bytes);
+  for (int r = 0; r < ranks; ++r) {
+    const std::byte* output = memories[static_cast<std::size_t>(r)].output;
+    outcome.outputs.emplace_back(output, output + output_extent(row, options, r, ranks).count * element);
   }
   return outcome;
 }
 
 std::vector<double> expected_output(const Algorithm& row, const RunOptions& options, int rank, int ranks) {
   std::vector<double> values;
-  const std::uint64_t shift = row.what == TUTTI_REDUCE_SCATTER ? options.count * static_cast<std::uint64_t>(rank) : 0;
-  const std::uint64_t elements =
-      row.what == TUTTI_ALL_GATHER ? options.count * static_cast<std::uint64_t>(ranks) : options.count;
-  for (std::uint64_t i = 0; i < elements; ++i) {
-    if (row.what == TUTTI_BROADCAST) {
-      values.push_back(static_cast<double>(input_value(options.root, i)));
-    } else if (row.what == TUTTI_ALL_GATHER) {
-      values.push_back(static_cast<double>(input_value(static_cast<int>(i / options.count), i % options.count)));
-    } else {
-      std::int64_t value = input_value(0, shift + i);
-      for (int r = 1; r < ranks; ++r) {
-        const std::int64_t other = input_value(r, shift + i);
-        switch (options.op) {
-          case TUTTI_MIN: value = std::min(value, other); break;
-          case TUTTI_MAX: value = std::max(value, other); break;
-          case TUTTI_PROD: value *= other; break;
-          default: value += other;
-        }
-      }
-      if (options.op == TUTTI_AVG && !is_float(options.type)) value /= ranks;
-      values.push_back(static_cast<double>(value) / (options.op == TUTTI_AVG && is_float(options.type) ? ranks : 1));
+  const Extent out = output_extent(row, options, rank, ranks);
+  for (std::uint64_t i = out.begin; i < out.begin + out.count; ++i) {
+    const auto block = static_cast<int>(has_blocks(row.what) ? i / options.count : 0);
+    const std::uint64_t in_block = i % options.count;
+    switch (row.what) {
+      case TUTTI_BROADCAST:
+      case TUTTI_SCATTER: values.push_back(static_cast<double>(input_value(options.root, i))); break;
+      case TUTTI_ALL_GATHER:
+      case TUTTI_GATHER: values.push_back(static_cast<double>(input_value(block, in_block))); break;
+      case TUTTI_ALL_TO_ALL:
+        values.push_back(
+            static_cast<double>(input_value(block, options.count * static_cast<std::uint64_t>(rank) + in_block)));
+        break;
+      default: values.push_back(reduced_value(options, i, ranks));
     }
   }
   return values;
