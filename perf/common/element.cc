@@ -11,6 +11,17 @@ size_t element_bytes(tutti_dtype type) {
   return with_element(type, [](auto element) { return sizeof(typename decltype(element)::Bits); });
 }
 
+uint64_t encode_number(tutti_dtype type, int number) {
+  return with_element(type, [number](auto traits) -> uint64_t {
+    using Traits = decltype(traits);
+    if constexpr (Traits::kFloat) {
+      return Traits::encode(static_cast<double>(number));
+    } else {
+      return static_cast<typename Traits::Bits>(number);
+    }
+  });
+}
+
 bool is_floating(tutti_dtype type) {
   return with_element(type, [](auto element) { return decltype(element)::kFloat; });
 }

@@ -124,6 +124,8 @@ auto with_element(tutti_dtype type, Body&& body) {
 }
 
 size_t element_bytes(tutti_dtype type);
+/// Bits of a small whole number in `type`.
+uint64_t encode_number(tutti_dtype type, int number);
 bool is_floating(tutti_dtype type);
 
 /// "1.5 (0x3fc00000)": the element at `element` for people, exactly.

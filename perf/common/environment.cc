@@ -5,6 +5,7 @@
 #include <unistd.h>
 
 #include <cctype>
+#include <cstdio>
 #include <cstdlib>
 #include <fstream>
 #include <limits>
@@ -40,6 +41,32 @@ int rank_variable(const char* name, int fallback, int low, std::string& error) {
   return static_cast<int>(*value);
 }
 
+/// Reads a number in [low, high] into `value` if the variable is there.
+void number_variable(const char* name, double low, double high, double& value, std::string& error) {
+  const char* text = variable(name);
+  if (text == nullptr) return;
+  char* end = nullptr;
+  const double number = std::strtod(text, &end);
+  if (*end == '\0' && number >= low && number <= high) {
+    value = number;
+    return;
+  }
+  char range[80];
+  std::snprintf(range, sizeof range, "a number from %g to %g expected", low, high);
+  error = std::string(name) + "=" + text + ": " + range;
+}
+
+TrafficSettings read_traffic(std::string& error) {
+  TrafficSettings traffic;
+  number_variable("NCCL_TESTS_ALLTOALLV_SPREAD", 0, 1, traffic.spread, error);
+  number_variable("NCCL_TESTS_ALLTOALLV_MATRIX_SCALE", 0, 1e15, traffic.scale, error);
+  double summary = 0;
+  number_variable("NCCL_TESTS_ALLTOALLV_PRINT_SUMMARY", 0, 1, summary, error);
+  traffic.summary = summary != 0;
+  if (const char* file = variable("NCCL_TESTS_ALLTOALLV_MATRIX_FILE")) traffic.matrix_file = file;
+  return traffic;
+}
+
 }  // namespace
 
 Environment read_environment() {
@@ -56,6 +83,7 @@ Environment read_environment() {
                           " must be below WORLD_SIZE=" + std::to_string(environment.processes);
   }
   environment.first_device = rank_variable("NCCL_TESTS_DEVICE", -1, 0, environment.error);
+  environment.traffic = read_traffic(environment.error);
   if (const char* text = variable("NCCL_TESTS_MIN_BW")) {
     char* end = nullptr;
     environment.minimum_bandwidth = std::strtod(text, &end);

@@ -5,6 +5,8 @@
 #include <optional>
 #include <string>
 
+#include "perf/common/traffic.h"
+
 namespace tutti::perf {
 
 /// What the launcher and the NCCL_TESTS_* variables say. The only place of the programs that reads the environment.
@@ -15,6 +17,7 @@ struct Environment {
   int first_device = -1;                       // NCCL_TESTS_DEVICE
   std::optional<double> minimum_bandwidth;     // NCCL_TESTS_MIN_BW, GB/s
   std::string split;                           // NCCL_TESTS_SPLIT_MASK as "&0x..", else NCCL_TESTS_SPLIT
+  TrafficSettings traffic;                     // NCCL_TESTS_ALLTOALLV_*
   std::string error;                           // not empty: a variable is wrong, and how
 };
 

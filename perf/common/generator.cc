@@ -87,6 +87,14 @@ struct FloatSum {
   uint64_t bound;
 };
 
+/// The multiplier is a power of two: dividing by it is exact, since no value is near the subnormal range.
+template <class Traits>
+struct FloatMulSum : FloatSum<Traits> {
+  explicit FloatMulSum(const Segment& segment) : FloatSum<Traits>(segment), divisor(premultiplier(segment.rank)) {}
+  double input(uint64_t element) const { return FloatSum<Traits>::input(element) / divisor; }
+  double divisor;
+};
+
 template <class Traits>
 struct FloatAverage {
   explicit FloatAverage(const Segment& segment) : context(segment) {}
@@ -173,6 +181,35 @@ struct IntegerSum {
     return static_cast<Bits>(mix(word(element, context.first)) - mix(word(element, context.last)));
   }
   ReduceContext context;
+};
+
+/// Like IntegerSum, but the difference of an odd rank is even: both of its ends share their lowest bit.
+template <class Traits>
+struct IntegerMulSum {
+  using Bits = typename Traits::Bits;
+  explicit IntegerMulSum(const Segment& segment) : rank(segment.rank), ranks(segment.ranks) {
+    for (size_t side = 0; side < 2; ++side) {
+      const int first = side == 0 ? rank : 0, last = side == 0 ? rank + 1 : ranks;
+      ends[side] = {rank_key(first), rank_key(last)};
+      parities[side] = {parity_key(first), parity_key(last)};
+    }
+  }
+  /// Boundaries 2k - 1 and 2k (before and after odd rank 2k - 1) have the same parity.
+  static uint64_t parity_key(int boundary) { return rank_key(-1 - (boundary + 1) / 2); }
+  uint64_t difference(uint64_t element, size_t side) const {
+    uint64_t numbers[2];
+    for (size_t end = 0; end < 2; ++end) {
+      const uint64_t parity = mix(word(element, parities[side][end])) & 1;
+      numbers[end] = (mix(word(element, ends[side][end])) & ~uint64_t{1}) | parity;
+    }
+    return numbers[0] - numbers[1];
+  }
+  Bits input(uint64_t element) const {
+    return static_cast<Bits>(difference(element, 0) / static_cast<uint64_t>(premultiplier(rank)));
+  }
+  Bits expected(uint64_t element) const { return static_cast<Bits>(difference(element, 1)); }
+  int rank, ranks;
+  std::array<std::array<uint64_t, 2>, 2> ends{}, parities{};  // [own, all] [first, last]
 };
 
 template <class Traits>
@@ -268,6 +305,7 @@ void generate_reduction(const Segment& segment, uint64_t first, uint64_t count, 
 template <class Traits>
 void generate_op(const Segment& segment, uint64_t first, uint64_t count, typename Traits::Bits* out) {
   if constexpr (Traits::kFloat) {
+    if (segment.premultiplied) return generate_reduction<Traits, FloatMulSum<Traits>>(segment, first, count, out);
     switch (segment.op) {
       case TUTTI_SUM: return generate_reduction<Traits, FloatSum<Traits>>(segment, first, count, out);
       case TUTTI_PROD: return generate_reduction<Traits, FloatProduct<Traits>>(segment, first, count, out);
@@ -277,6 +315,7 @@ void generate_op(const Segment& segment, uint64_t first, uint64_t count, typenam
       case TUTTI_OP_COUNT: return;
     }
   } else {
+    if (segment.premultiplied) return generate_reduction<Traits, IntegerMulSum<Traits>>(segment, first, count, out);
     switch (segment.op) {
       case TUTTI_SUM: return generate_reduction<Traits, IntegerSum<Traits>>(segment, first, count, out);
       case TUTTI_PROD: return generate_reduction<Traits, IntegerProduct<Traits>>(segment, first, count, out);
@@ -293,6 +332,8 @@ void generate_typed(const Segment& segment, uint64_t offset, uint64_t count, typ
   const uint64_t first = segment.first_index + offset;
   if (segment.pattern == Pattern::zero) {
     std::fill(out, out + count, typename Traits::Bits{0});
+  } else if (segment.pattern == Pattern::untouched) {
+    std::memset(out, kUntouchedByte, count * sizeof *out);
   } else if (segment.pattern == Pattern::copy || segment.ranks == 1) {
     // One rank: nothing is reduced, the input must come back bit for bit.
     const uint64_t key = rank_key(segment.rank);

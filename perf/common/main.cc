@@ -55,9 +55,22 @@ ExitCode run_threads(Process& process) {
   return ExitCode::ok;
 }
 
-int bad_arguments(const Process& process, const std::string& text) {
+int refused(const Process& process, const std::string& text, int status) {
   std::fprintf(stderr, "%s: %s\n", process.program.name, text.c_str());
-  return kBadArguments;
+  return status;
+}
+int bad_arguments(const Process& process, const std::string& text) { return refused(process, text, kBadArguments); }
+
+/// What depends on the number of ranks of the measurement. A status to leave with, and why, unless all is fine.
+std::optional<int> check_for_ranks(const Process& process, int ranks) {
+  const Program& program = process.program;
+  if (program.has_root && process.options.root >= ranks)
+    return bad_arguments(process, "invalid value '" + std::to_string(process.options.root) +
+                                      "' for 'root': there are ranks 0 to " + std::to_string(ranks - 1));
+  if (program.configure == nullptr) return std::nullopt;
+  const std::string error = program.configure(process.options, process.environment, ranks);
+  if (error.empty()) return std::nullopt;
+  return refused(process, error, static_cast<int>(ExitCode::internal));
 }
 
 }  // namespace
@@ -74,12 +87,13 @@ int main(int argc, char** argv) {
   }
   if (parsed.exit) return *parsed.exit;
   if (!process.environment.error.empty()) return bad_arguments(process, process.environment.error);
-  if (launch) return bad_arguments(process, become_launcher(process.options, argv));
-
-  const int ranks = ranks_of_group(process);
-  if (process.program.has_root && process.options.root >= ranks)
-    return bad_arguments(process, "invalid value '" + std::to_string(process.options.root) +
-                                      "' for 'root': there are ranks 0 to " + std::to_string(ranks - 1));
+  if (launch) {
+    // Said once, here, where every process would say it too.
+    process.environment.processes = process.options.processes;
+    if (const auto status = check_for_ranks(process, ranks_of_group(process))) return *status;
+    return bad_arguments(process, become_launcher(process.options, argv));
+  }
+  if (const auto status = check_for_ranks(process, ranks_of_group(process))) return *status;
   if (process.environment.process == 0) {
     std::string note;
     process.json.open(process.options.json_file, &note);

@@ -13,16 +13,16 @@ namespace {
 
 uint64_t largest_bytes(const Row& row) { return std::max(row.operands.send, row.operands.recv) * row.element_bytes; }
 
-const char* name_of(tutti_op op) {
+const char* op_name(const Row& row) {
   for (const NamedOp& candidate : all_ops())
-    if (candidate.op == op) return candidate.name.c_str();
+    if (candidate.op == row.op && candidate.premultiplied == row.premultiplied) return candidate.name.c_str();
   return "?";
 }
 
 /// "out of place, 1024 elements of float32 sum, root 0".
 std::string describe_row(const Program& program, const Row& row) {
   std::string text = std::to_string(row.operands.param) + " elements of " + tutti_dtype_name(row.type);
-  if (program.has_op) text += std::string(" ") + name_of(row.op);
+  if (program.has_op) text += std::string(" ") + op_name(row);
   if (program.has_root) text += ", root " + std::to_string(row.root);
   return text;
 }
@@ -36,17 +36,17 @@ Worker::Buffers Worker::buffers_of(const LocalRank& local, const Row& row, bool 
   const uint64_t places = bytes == 0 ? 1 : std::max<uint64_t>(1, max_bytes_ / bytes);
   const uint64_t offset = bytes * (iteration % places) + static_cast<uint64_t>(options().unalign) * row.element_bytes;
   char* recv = local.recv.get() + offset;
-  if (!in_place) return {local.send.get() + offset, recv};
+  if (!in_place || !process_.program.has_in_place) return {local.send.get() + offset, recv};
   const uint64_t block = static_cast<uint64_t>(local.rank) * row.element_bytes;
   return {recv + block * row.operands.send_in_place, recv + block * row.operands.recv_in_place};
 }
 
-/// Inputs of iteration 0; whatever is not input is zero.
+/// Inputs of iteration 0; whatever is not input holds kUntouchedByte.
 void Worker::prepare(const Row& row, bool in_place) const {
   for (const LocalRank& local : locals_) {
     const Buffers buffers = buffers_of(local, row, in_place, 0);
     char* recv = local.recv.get() + static_cast<uint64_t>(options().unalign) * row.element_bytes;
-    std::memset(recv, 0, largest_bytes(row));
+    std::memset(recv, kUntouchedByte, largest_bytes(row));
     fill(row.type, process_.program.send_layout(row, local.rank), buffers.send);
   }
 }
@@ -59,7 +59,7 @@ tutti_code Worker::call_once(const Row& row, bool in_place, uint64_t iteration, 
     code = in_group(locals_.size() > 1, [&] {
       for (const LocalRank& local : locals_) {
         const Buffers buffers = buffers_of(local, row, in_place, iteration);
-        const Call call{row, local.rank, step, buffers.send, buffers.recv, local.comm, call_options(), works};
+        const Call call{row, local.rank, step, row.op, buffers.send, buffers.recv, local.comm, call_options(), works};
         if (const tutti_code each = program.launch(call); each != TUTTI_OK) return each;
       }
       return TUTTI_OK;

@@ -33,6 +33,8 @@ struct Row {
   int ranks = 1;
   uint64_t seed = 0;
   size_t element_bytes = 4;
+  bool premultiplied = false;  // mulsum: op is the sum, each rank's values times premultiplier()
+  bool in_place = false;       // layouts may differ
 };
 
 /// 10^9 bytes per second.
@@ -45,6 +47,7 @@ struct Call {
   const Row& row;
   int rank = 0;
   int step = 0;
+  tutti_op op = TUTTI_SUM;  // row.op, or the handle of this call's pre-multiplied sum
   const void* send = nullptr;
   void* recv = nullptr;
   tutti_comm* comm = nullptr;
@@ -60,6 +63,8 @@ struct Call {
 };
 
 class Worker;
+struct Environment;
+struct Options;
 
 struct Program {
   const char* name = "";       // "all_reduce_perf"
@@ -68,6 +73,7 @@ struct Program {
   bool has_root = false;       // -r counts, and the root is printed
   const char* no_op = "none";  // redop column without an op
   bool check_in_place = true;
+  bool has_in_place = true;                    // false: the in-place half of a row repeats the call out of place
   std::optional<tutti_collective> collective;  // for explain
 
   Operands (*operands)(uint64_t count, size_t element_bytes, int ranks) = nullptr;
@@ -80,6 +86,10 @@ struct Program {
   int (*steps)(int ranks) = nullptr;
   /// Not empty: the reason why this number of ranks is left out, a line for stdout. Null: any number will do.
   std::string (*skip)(int ranks) = nullptr;
+  /// Reads what this program alone needs to know, once, before there are threads. Returns what is wrong, or "".
+  std::string (*configure)(const Options& options, const Environment& environment, int ranks) = nullptr;
+  /// Lines about a row that took `seconds` out of place, printed after it. Null: none.
+  std::string (*summary)(const Row& row, double seconds) = nullptr;
   /// Replaces the whole sweep over sizes. Null: the common one.
   ExitCode (*run)(Worker& worker) = nullptr;
 };
@@ -114,6 +124,14 @@ inline Segment copy_segment(uint64_t count, uint64_t seed, int rank) {
   return segment;
 }
 
+/// What was in a receive buffer before the call.
+inline Segment untouched_segment(uint64_t count) {
+  Segment segment;
+  segment.pattern = Pattern::untouched;
+  segment.count = count;
+  return segment;
+}
+
 inline Segment reduce_segment(const Row& row, Pattern pattern, uint64_t count, int rank) {
   Segment segment;
   segment.pattern = pattern;
@@ -122,6 +140,7 @@ inline Segment reduce_segment(const Row& row, Pattern pattern, uint64_t count, i
   segment.rank = rank;
   segment.ranks = row.ranks;
   segment.op = row.op;
+  segment.premultiplied = row.premultiplied;
   return segment;
 }
 

@@ -48,6 +48,7 @@ Row Worker::make_row(const NamedType& type, const NamedOp& op, int root, uint64_
   Row row;
   row.type = type.type;
   row.op = op.op;
+  row.premultiplied = op.premultiplied;
   row.root = root;
   row.ranks = ranks_;
   row.element_bytes = element_bytes(type.type);
@@ -104,13 +105,18 @@ ExitCode Worker::run_row(Row row, const NamedType& type, const NamedOp& op) {
   const RowHead head{row_bytes(row), row.operands.param, type.name, op.name, row.root};
   print(row_head(head));
   if (prints()) process_.json.row_begin(head);
+  const Program& program = process_.program;
   std::vector<double> out_of_place_times;
+  double out_of_place_seconds = 0;
   for (const bool in_place : {false, true}) {
     Placement placement;
+    row.in_place = in_place && program.has_in_place;
     if (const ExitCode code = measure(row, in_place, placement); code != ExitCode::ok) return code;
     print(placement_columns(placement, options().per_iteration, options().per_iteration_skip));
     if (prints()) process_.json.placement(placement, in_place, options());
-    if (!in_place) out_of_place_times = placement.iteration_seconds;
+    if (in_place) continue;
+    out_of_place_seconds = placement.seconds;
+    out_of_place_times = placement.iteration_seconds;
   }
   if (options().report_timestamps) print(timestamp_column(time_of_day()));
   if (options().explain) {
@@ -120,6 +126,7 @@ ExitCode Worker::run_row(Row row, const NamedType& type, const NamedOp& op) {
     if (prints()) process_.json.explanation(explanation, out_of_place_times);
   }
   print("\n");
+  if (prints() && program.summary != nullptr) print(program.summary(row, out_of_place_seconds));
   if (prints()) process_.json.row_end(options().iterations);
   return ExitCode::ok;
 }

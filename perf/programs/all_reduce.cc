@@ -15,7 +15,7 @@ Layout recv_layout(const Row& row, int) {
 }
 
 tutti_code launch(const Call& call) {
-  return tutti_all_reduce(call.send, call.recv, call.row.operands.param, call.row.type, call.row.op, call.comm,
+  return tutti_all_reduce(call.send, call.recv, call.row.operands.param, call.row.type, call.op, call.comm,
                           call.options, call.work());
 }
 

@@ -20,7 +20,7 @@ Layout recv_layout(const Row& row, int rank) {
 }
 
 tutti_code launch(const Call& call) {
-  return tutti_reduce_scatter(call.send, call.recv, call.row.operands.param, call.row.type, call.row.op, call.comm,
+  return tutti_reduce_scatter(call.send, call.recv, call.row.operands.param, call.row.type, call.op, call.comm,
                               call.options, call.work());
 }
 

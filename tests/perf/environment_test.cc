@@ -15,7 +15,9 @@ class EnvironmentTest : public testing::Test {
   void SetUp() override { TearDown(); }
   void TearDown() override {
     for (const char* name : {"TUTTI_UNIQUE_ID", "RANK", "WORLD_SIZE", "LOCAL_RANK", "LOCAL_WORLD_SIZE",
-                             "NCCL_TESTS_DEVICE", "NCCL_TESTS_MIN_BW", "NCCL_TESTS_SPLIT", "NCCL_TESTS_SPLIT_MASK"})
+                             "NCCL_TESTS_DEVICE", "NCCL_TESTS_MIN_BW", "NCCL_TESTS_SPLIT", "NCCL_TESTS_SPLIT_MASK",
+                             "NCCL_TESTS_ALLTOALLV_SPREAD", "NCCL_TESTS_ALLTOALLV_MATRIX_FILE",
+                             "NCCL_TESTS_ALLTOALLV_MATRIX_SCALE", "NCCL_TESTS_ALLTOALLV_PRINT_SUMMARY"})
       unsetenv(name);
   }
   static void set(const char* name, const char* value) { setenv(name, value, 1); }
@@ -67,6 +69,32 @@ TEST_F(EnvironmentTest, mask_wins_over_split) {
   set("NCCL_TESTS_SPLIT", "MOD 2");
   set("NCCL_TESTS_SPLIT_MASK", "2");
   EXPECT_EQ(group_of(read_environment().split, 3), 2);
+}
+
+TEST_F(EnvironmentTest, traffic_of_alltoallv) {
+  const TrafficSettings defaults = read_environment().traffic;
+  EXPECT_EQ(defaults.spread, 1);
+  EXPECT_EQ(defaults.scale, 1);
+  EXPECT_EQ(defaults.matrix_file, "");
+  EXPECT_FALSE(defaults.summary);
+  set("NCCL_TESTS_ALLTOALLV_SPREAD", "0.25");
+  set("NCCL_TESTS_ALLTOALLV_MATRIX_FILE", "/some/file");
+  set("NCCL_TESTS_ALLTOALLV_MATRIX_SCALE", "1e3");
+  set("NCCL_TESTS_ALLTOALLV_PRINT_SUMMARY", "1");
+  const Environment environment = read_environment();
+  EXPECT_EQ(environment.error, "");
+  EXPECT_EQ(environment.traffic.spread, 0.25);
+  EXPECT_EQ(environment.traffic.scale, 1000);
+  EXPECT_EQ(environment.traffic.matrix_file, "/some/file");
+  EXPECT_TRUE(environment.traffic.summary);
+}
+
+TEST_F(EnvironmentTest, a_spread_that_is_none_is_named) {
+  for (const char* wrong : {"half", "0.5x", "-0.1", "1.1", "nan"}) {
+    set("NCCL_TESTS_ALLTOALLV_SPREAD", wrong);
+    EXPECT_EQ(read_environment().error,
+              std::string("NCCL_TESTS_ALLTOALLV_SPREAD=") + wrong + ": a number from 0 to 1 expected");
+  }
 }
 
 TEST(BindThread, counts_round_and_round_over_the_allowed_cpus) {

@@ -20,7 +20,7 @@ namespace {
 constexpr uint64_t kCount = 400;
 constexpr uint64_t kSeed = 7;
 
-Segment segment(Pattern pattern, tutti_op op, int rank, int ranks) {
+Segment segment(Pattern pattern, tutti_op op, int rank, int ranks, bool premultiplied = false) {
   Segment result;
   result.pattern = pattern;
   result.count = kCount;
@@ -29,6 +29,7 @@ Segment segment(Pattern pattern, tutti_op op, int rank, int ranks) {
   result.rank = rank;
   result.ranks = ranks;
   result.op = op;
+  result.premultiplied = premultiplied;
   return result;
 }
 
@@ -181,6 +182,42 @@ std::string case_name(const testing::TestParamInfo<Case>& info) {
          all_ops()[static_cast<size_t>(std::get<1>(info.param))].name + "_" + std::to_string(std::get<2>(info.param));
 }
 
+class GeneratorMulSum : public testing::TestWithParam<std::tuple<tutti_dtype, int>> {};
+
+TEST_P(GeneratorMulSum, is_exact_in_any_order_and_needs_every_multiplier) {
+  const auto [type, ranks] = GetParam();
+  with_element(type, [type = type, ranks = ranks](auto traits) {
+    using Traits = decltype(traits);
+    using Bits = typename Traits::Bits;
+    std::vector<std::vector<Bits>> inputs;
+    for (int rank = 0; rank < ranks; ++rank)
+      inputs.push_back(generated<Bits>(type, segment(Pattern::reduce_input, TUTTI_SUM, rank, ranks, true)));
+    const auto expected = generated<Bits>(type, segment(Pattern::reduce_expected, TUTTI_SUM, 0, ranks, true));
+    const auto multiplied = [&](size_t rank, uint64_t k, int by) {
+      const Bits input = inputs[rank][k];
+      if constexpr (Traits::kFloat) return Traits::encode(Traits::decode(input) * by);
+      return static_cast<Bits>(uint64_t{input} * static_cast<uint64_t>(by));
+    };
+    std::mt19937 random(5);
+    std::vector<size_t> order(inputs.size());
+    std::iota(order.begin(), order.end(), size_t{0});
+    std::vector<uint64_t> matters(inputs.size(), 0);
+    for (uint64_t k = 0; k < kCount; ++k) {
+      std::shuffle(order.begin(), order.end(), random);
+      Bits sum = 0;
+      for (const size_t rank : order)
+        sum = combine<Traits>(sum, multiplied(rank, k, premultiplier(static_cast<int>(rank))), TUTTI_SUM);
+      ASSERT_EQ(sum, expected[k]) << "element " << k;
+      for (size_t rank = 0; rank < inputs.size(); ++rank)
+        matters[rank] += multiplied(rank, k, 1) != multiplied(rank, k, 2);
+    }
+    for (size_t rank = 0; rank < inputs.size(); ++rank) EXPECT_GT(matters[rank], 0u) << "rank " << rank;
+  });
+}
+
+INSTANTIATE_TEST_SUITE_P(TypesRanks, GeneratorMulSum,
+                         testing::Combine(testing::ValuesIn(types()), testing::Values(2, 3, 4, 5, 8, 9, 16, 17)));
+
 INSTANTIATE_TEST_SUITE_P(TypesOpsRanks, Generator,
                          testing::Combine(testing::ValuesIn(types()),
                                           testing::Values(TUTTI_SUM, TUTTI_PROD, TUTTI_MAX, TUTTI_MIN, TUTTI_AVG),
@@ -208,6 +245,16 @@ TEST(GeneratorSum, both_signs_appear) {
   const auto negative = std::count_if(input.begin(), input.end(), [](uint32_t bits) { return bits >> 31 != 0; });
   EXPECT_GT(negative, 100);
   EXPECT_LT(negative, 300);
+}
+
+TEST(GeneratorUntouched, is_what_a_buffer_holds_before) {
+  for (const NamedType& type : all_types()) {
+    const Segment wanted = segment(Pattern::untouched, TUTTI_SUM, 3, 1);
+    std::vector<char> buffer(kCount * 8, '\0');
+    fill(type.type, {wanted}, buffer.data());
+    const auto end = buffer.begin() + static_cast<std::ptrdiff_t>(kCount * element_bytes(type.type));
+    EXPECT_TRUE(std::all_of(buffer.begin(), end, [](char byte) { return byte == static_cast<char>(kUntouchedByte); }));
+  }
 }
 
 TEST(GeneratorCopy, floats_are_finite_and_ranks_differ) {
