@@ -21,6 +21,11 @@ TUTTI_DECLARE_ROW(one_shot_all_reduce);
 TUTTI_DECLARE_ROW(one_shot_all_gather);
 TUTTI_DECLARE_ROW(one_shot_reduce_scatter);
 TUTTI_DECLARE_ROW(one_shot_broadcast);
+TUTTI_DECLARE_ROW(binomial_broadcast);
+TUTTI_DECLARE_ROW(binomial_reduce);
+TUTTI_DECLARE_ROW(k_nomial_broadcast);
+TUTTI_DECLARE_ROW(k_nomial_reduce);
+TUTTI_DECLARE_ROW(chain_reduce);
 TUTTI_DECLARE_ROW(one_shot_reduce);
 TUTTI_DECLARE_ROW(one_shot_gather);
 TUTTI_DECLARE_ROW(one_shot_scatter);
@@ -31,6 +36,9 @@ TUTTI_DECLARE_ROW(dissemination_barrier);
 namespace {
 
 constexpr std::string_view kRingSource = "Patarasuk & Yuan, JPDC 69(2), 2009";
+constexpr std::string_view kChainSource = "Pjesivac-Grbovic et al., Cluster Computing 10(2), 2007";
+constexpr std::string_view kTreeSource = "Chan et al., CCPE 19(13), 2007: minimum spanning trees";
+constexpr std::string_view kRadixSource = "Wilkins et al., CLUSTER 2023: generalized k-nomial";
 constexpr std::string_view kDirectSource = "Chan et al., CCPE 19(13), 2007: direct exchange";
 
 // Send before recv on both sides of a pair: with rendezvous (credits 0) such rows would stand still.
@@ -59,11 +67,21 @@ constexpr Algorithm kRows[] = {
     {"one_shot", TUTTI_REDUCE_SCATTER, kExchange, build_one_shot_reduce_scatter, cost_one_shot_reduce_scatter,
      "1", "(p-1)/p n", kDirectSource},
     {"chain", TUTTI_BROADCAST, kOneWayForwarding, build_chain_broadcast, cost_chain_broadcast,
-     "p-1", "n", "Pjesivac-Grbovic et al., Cluster Computing 10(2), 2007"},
+     "p-1", "n", kChainSource},
     {"one_shot", TUTTI_BROADCAST, kOneWay, build_one_shot_broadcast, cost_one_shot_broadcast,
      "1", "(p-1) n", kDirectSource},
     {"dissemination", TUTTI_BARRIER, kExchangeForwarding, build_dissemination_barrier, cost_dissemination_barrier,
      "ceil(log2 p)", "0", "Hensgen, Finkel & Manber, IJPP 17(1), 1988"},
+    {"binomial", TUTTI_BROADCAST, kOneWayForwarding, build_binomial_broadcast, cost_binomial_broadcast,
+     "floor(log2 p)", "ceil(log2 p) n", kTreeSource},
+    {"k_nomial", TUTTI_BROADCAST, kOneWayForwarding, build_k_nomial_broadcast, cost_k_nomial_broadcast,
+     "floor(log4(3p-2))", "up to 3 ceil(log4 p) n", kRadixSource},
+    {"chain", TUTTI_REDUCE, kOneWayForwarding, build_chain_reduce, cost_chain_reduce,
+     "p-1", "n", kChainSource},
+    {"binomial", TUTTI_REDUCE, kOneWayForwarding, build_binomial_reduce, cost_binomial_reduce,
+     "floor(log2 p)", "n", kTreeSource},
+    {"k_nomial", TUTTI_REDUCE, kOneWayForwarding, build_k_nomial_reduce, cost_k_nomial_reduce,
+     "floor(log4(3p-2))", "n", kRadixSource},
     {"one_shot", TUTTI_REDUCE, kOneWay, build_one_shot_reduce, cost_one_shot_reduce,
      "1", "n", kDirectSource},
     {"one_shot", TUTTI_GATHER, kOneWay, build_one_shot_gather, cost_one_shot_gather,

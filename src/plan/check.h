@@ -77,7 +77,7 @@ struct RowProof {
   int proofs = 0;
 };
 /// Everything for one row and rank count: schedules, lowered plans (fused and not), three operations back to back with
-/// the row's credits and with a window of slots, slices; every root up to 64 ranks, above that first, second and last.
+/// the row's credits and with a window of slots, slices; every root up to 16 ranks, above that first, second and last.
 /// The error names row, ranks, root, and the violation.
 Result<RowProof> check_row(const Algorithm& row, int ranks);
 

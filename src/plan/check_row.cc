@@ -11,7 +11,7 @@ namespace tutti::core {
 namespace {
 
 /// Up to here every root is tried; above, the first, the second and the last.
-constexpr int kEveryRoot = 64;
+constexpr int kEveryRoot = 16;
 
 std::vector<int> roots_of(const Algorithm& row, int ranks) {
   if (!is_rooted(row.what) || ranks == 1) return {0};

@@ -191,7 +191,7 @@ const std::vector<std::string>& rows_of(tutti_collective what) {
       {"ring", "recursive_doubling", "one_shot", "two_shot"},
       {"ring", "one_shot"},
       {"ring", "one_shot"},
-      {"chain", "one_shot"},
+      {"chain", "one_shot", "binomial", "k_nomial"},
       {"dissemination"},
       {},
       {}};

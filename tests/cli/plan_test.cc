@@ -73,7 +73,7 @@ TEST(Plan, check_prints_a_line_a_row_and_totals) {
     ++good;
   EXPECT_EQ(good, algorithms().size() + 1) << outcome.output;
   EXPECT_NE(outcome.output.find("all proved\n"), std::string::npos);
-  const Outcome one = plan("--check --algorithm chain --ranks 7");
+  const Outcome one = plan("--check --algorithm dissemination --ranks 7");
   EXPECT_NE(one.output.find("1 rows over 7..7 ranks"), std::string::npos) << one.output;
 }
 
@@ -89,7 +89,7 @@ TEST(Plan, wrong_names_and_ranges_say_what_is_allowed) {
   expect_usage_error("--collective send", "--collective is \"send\"");
   expect_usage_error("--collective all_reduce", "allowed for all_reduce: ring, recursive_doubling, one_shot, two_shot");
   expect_usage_error("--collective broadcast --algorithm ring",
-                     "--algorithm is \"ring\"; allowed: chain, one_shot (for broadcast)");
+                     "--algorithm is \"ring\"; allowed: chain, one_shot, binomial, ");
   expect_usage_error("--check --algorithm rnig", "--algorithm is \"rnig\"; allowed: ring, ");
   expect_usage_error("--check --ranks 0..4", "--ranks is \"0..4\"; allowed: a number or a range A..B within 1..1024");
   expect_usage_error("--check --ranks 9..4", "--ranks is \"9..4\"");
