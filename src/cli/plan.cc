@@ -42,10 +42,15 @@ Status wrong(const std::string& option, const std::string& value, const std::str
   return Status::error(TUTTI_INVALID_ARGUMENT, option + " is \"" + value + "\"; allowed: " + allowed);
 }
 
+/// Forms with a count per rank run the rows of their equal form.
+bool has_rows(tutti_collective what) { return !is_point_to_point(what) && !is_variable(what); }
+
 std::string collective_names() {
   std::string names;
-  for (int what = 0; what <= TUTTI_BARRIER; ++what)
-    names += (what == 0 ? "" : ", ") + std::string(collective_name(static_cast<tutti_collective>(what)));
+  for (int number = 0; number < TUTTI_COLLECTIVE_COUNT; ++number) {
+    const auto what = static_cast<tutti_collective>(number);
+    if (has_rows(what)) names += (names.empty() ? "" : ", ") + std::string(collective_name(what));
+  }
   return names;
 }
 
@@ -54,7 +59,7 @@ Result<std::vector<const Algorithm*>> chosen_rows(const Options& options) {
   std::optional<tutti_collective> what;
   if (!options.collective.empty()) {
     what = find_collective(options.collective);
-    if (!what || *what > TUTTI_BARRIER) return wrong("--collective", options.collective, collective_names());
+    if (!what || !has_rows(*what)) return wrong("--collective", options.collective, collective_names());
   }
   std::vector<const Algorithm*> rows;
   std::string names;
@@ -130,8 +135,7 @@ int print_plan(const Options& options) {
   if (options.rank >= 0) schedules = schedules.subspan(static_cast<std::size_t>(options.rank), 1);
   std::string text;
   if (options.lowered) {
-    const Result<std::vector<LoweredPlan>> plans =
-        lower_all(schedules, {.reducing = is_reduction(row.what), .fuse = true, .credits = row.needs.credits});
+    const Result<std::vector<LoweredPlan>> plans = lower_all(schedules, lower_options(row.what, row.needs.credits));
     if (!plans.is_ok()) return report_error(plans.status());
     text = rendered(std::span<const LoweredPlan>(plans.value()), options, row, ranks);
   } else {
@@ -327,7 +331,7 @@ void register_plan(CLI::App& program, int& exit_code) {
   command->add_option("--algorithm", options->algorithm, "A name of --list");
   command->add_option("--ranks", options->ranks, "Number of ranks (4), or with --check a range (1..64)");
   command->add_option("--rank", options->rank, "Only this rank's schedule");
-  command->add_option("--root", options->root, "Root of a broadcast")->capture_default_str();
+  command->add_option("--root", options->root, "Root of a rooted collective")->capture_default_str();
   command->add_option("--format", options->format, "text, json, dot (Graphviz), svg")->capture_default_str();
   command->add_flag("--lowered", options->lowered, "The actions that the executor runs, instead of the portable steps");
   command->callback([options, &exit_code] { exit_code = run_plan(*options); });

@@ -44,10 +44,7 @@ Result<Plan*> PlanCache::get(const Algorithm& row, int root) {
   plan->root = root;
   auto schedule = row.build(request);
   if (!schedule.is_ok()) return Status(schedule.status()).with_context("building " + std::string(row.name));
-  LowerOptions options;
-  options.reducing = is_reduction(row.what);
-  options.credits = row.needs.credits;
-  auto lowered = lower(*schedule, options);
+  auto lowered = lower(*schedule, lower_options(row.what, row.needs.credits));
   if (!lowered.is_ok()) return Status(lowered.status()).with_context("lowering " + std::string(row.name));
   if (lowered->lanes.size() > static_cast<std::size_t>(kMaxLanes))
     return Status::error(TUTTI_UNSUPPORTED, std::string(row.name) + " uses " + std::to_string(lowered->lanes.size()) +

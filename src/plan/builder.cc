@@ -13,6 +13,7 @@ ScheduleBuilder::ScheduleBuilder(const BuildRequest& request, Shape shape) {
   schedule_.ranks = request.placement->ranks;
   schedule_.chunks = shape.chunks;
   schedule_.scratch_chunks = shape.scratch_chunks;
+  schedule_.scratch_holds = shape.scratch_holds;
 }
 
 ScheduleBuilder& ScheduleBuilder::add(Step step, int line) {

@@ -26,6 +26,7 @@ class ScheduleBuilder {
   struct Shape {
     std::uint32_t chunks = 1;
     std::uint32_t scratch_chunks = 0;
+    std::uint32_t scratch_holds = kFollowsData;  ///< chunk whose pieces scratch 0 holds: Schedule::scratch_holds
   };
   ScheduleBuilder(const BuildRequest& request, Shape shape);
 

@@ -209,6 +209,7 @@ class OutputProof {
       ++shown;
       faults += (faults.empty() ? "" : ", ") + describe_count(other, count, wanted);
     }
+    if (faults.empty()) return where + " holds other chunks than its own";
     return where + " " + faults;
   }
 

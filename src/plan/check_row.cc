@@ -28,8 +28,10 @@ std::string label(const Algorithm& row, int ranks, int root, std::string_view wh
   return text + ", " + std::string(what);
 }
 
-LowerOptions lower_options(const Algorithm& row, bool fuse) {
-  return {.reducing = is_reduction(row.what), .fuse = fuse, .credits = std::max(row.needs.credits, 1)};
+LowerOptions options_of(const Algorithm& row, bool fuse) {
+  LowerOptions options = lower_options(row.what, row.needs.credits);
+  options.fuse = fuse;
+  return options;
 }
 
 /// All proofs of one row, rank count and root, as they go.
@@ -43,7 +45,7 @@ class RowChecker {
     const CheckOutcome plain = check_schedules(schedules, options);
     TUTTI_TRY(count(plain, "schedules", proof));
     for (const bool fuse : {true, false}) {
-      TUTTI_TRY(plans, lower_all(schedules, lower_options(row_, fuse)));
+      TUTTI_TRY(plans, lower_all(schedules, options_of(row_, fuse)));
       const int credits = lowered_credits(plans, row_.needs.credits);
       const CheckOutcome lowered = check_lowered(plans, {row_.what, root_, credits});
       TUTTI_TRY(count(lowered, fuse ? "lowered" : "lowered without fusion", proof));
@@ -135,7 +137,7 @@ Result<MixProof> check_mixes(std::span<const Algorithm> rows, int ranks, int mix
       const Algorithm& row = *candidates[random() % candidates.size()];
       const int root = is_rooted(row.what) ? static_cast<int>(random() % static_cast<std::uint64_t>(ranks)) : 0;
       TUTTI_TRY(schedules, build_all(row, ranks, root));
-      TUTTI_TRY(lowered, lower_all(schedules, lower_options(row, true)));
+      TUTTI_TRY(lowered, lower_all(schedules, options_of(row, true)));
       plans.push_back(std::move(lowered));
       operations.push_back({plans.back(), row.what, root});
       text +=

@@ -1,8 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "src/plan/contract.h"
 
-#include <string>
-
 namespace tutti::core {
 
 Status Contract::validate() const {
@@ -22,6 +20,11 @@ Status Contract::validate() const {
                          "barrier has " + std::to_string(chunks_) + " chunks, must have 1 (empty)");
   if (chunks_ < 1) return Status::error(TUTTI_INVALID_ARGUMENT, name + " has no chunks, must have at least 1");
   return Status::ok();
+}
+
+std::string Contract::describe_piece(std::uint32_t piece) const {
+  if (what_ != TUTTI_ALL_TO_ALL) return "a piece of chunk " + std::to_string(piece);
+  return "rank " + std::to_string(piece / chunks_) + "'s block for rank " + std::to_string(piece % chunks_);
 }
 
 }  // namespace tutti::core

@@ -3,6 +3,7 @@
 #pragma once
 
 #include <cstdint>
+#include <string>
 
 #include "src/base/status.h"
 #include "src/base/types.h"
@@ -77,6 +78,16 @@ class Contract {
   std::uint32_t contributed_chunk(int rank, std::uint32_t chunk) const {
     return what_ == TUTTI_ALL_TO_ALL ? static_cast<std::uint32_t>(rank) : chunk;
   }
+  /// A number for what lies in an input chunk, and for what belongs into an output chunk: equal where one is (a part
+  /// of) the other. The chunk's number but in all_to_all, whose chunk numbers mean another block on each rank.
+  std::uint32_t piece_of_input(int rank, std::uint32_t chunk) const {
+    return what_ == TUTTI_ALL_TO_ALL ? static_cast<std::uint32_t>(rank) * chunks_ + chunk : chunk;
+  }
+  std::uint32_t piece_of_output(int rank, std::uint32_t chunk) const {
+    return what_ == TUTTI_ALL_TO_ALL ? chunk * chunks_ + static_cast<std::uint32_t>(rank) : chunk;
+  }
+  /// "a piece of chunk 3", "rank 1's block for rank 3".
+  std::string describe_piece(std::uint32_t piece) const;
   /// In an in-place call, input chunk and output chunk `chunk` of `rank` are the same memory.
   bool aliases(int rank, std::uint32_t chunk) const {
     if (is_barrier() || what_ == TUTTI_ALL_TO_ALL) return false;

@@ -85,46 +85,79 @@ class Lowering {
     return {};
   }
 
-  /// A scratch slot has no size of its own: it holds a piece of some chunk, found by following the data. A piece
-  /// received from a peer's scratch is unknown at first (an open group) and known once it meets a chunk of input or
-  /// output.
+  /// The chunk whose size a piece has.
+  struct Size {
+    std::uint32_t chunk = kNone;
+    Space space = Space::input;
+    bool is_known() const { return chunk != kNone; }
+  };
+
+  /// What a slot of this rank says about the size of a piece in it. Scratch says nothing unless the schedule does.
+  Size size_in(Slot slot) const {
+    if (slot.where() != Space::scratch) return {slot.chunk, slot.where()};
+    if (schedule_.scratch_holds == kFollowsData) return {};
+    return {(schedule_.scratch_holds + slot.chunk) % schedule_.chunks, Space::input};
+  }
+  /// The same of a slot that a message names on its other rank.
+  Size size_at_peer(Slot slot) const {
+    if (slot.where() == Space::scratch || options_.relative_blocks) return {};
+    return {slot.chunk, slot.where()};
+  }
+  Size size_by_slots(const Step& step) const {
+    const bool is_send = step.op == StepOp::send;
+    const Size near = size_in(is_send ? step.src : step.dst);
+    if (near.is_known()) return near;
+    if (is_send) return size_at_peer(step.dst);
+    return step.op == StepOp::recv ? size_at_peer(step.src) : size_in(step.src);
+  }
+
+  /// Follows the pieces through scratch. Pieces of one size form a group, whose size is unknown at first if it came
+  /// from a peer's scratch, and known for all of its steps once it meets a chunk of input or output.
   Status infer_sizes() {
-    std::vector<std::uint32_t> value;  // of a group; kNone: open
+    std::vector<Size> size_of_group;
     std::vector<std::uint32_t> group_of(schedule_.scratch_chunks, kNone);
     std::vector<std::uint32_t> group_of_step(schedule_.steps.size(), kNone);
-    size_of_step_.assign(schedule_.steps.size(), 0);
-    const auto known = [](Slot slot) { return slot.where() == Space::scratch ? kNone : slot.chunk; };
-    const auto fresh = [&value](std::uint32_t chunk) {
-      value.push_back(chunk);
-      return static_cast<std::uint32_t>(value.size() - 1);
-    };
     for (std::size_t i = 0; i < schedule_.steps.size(); ++i) {
       const Step& step = schedule_.steps[i];
       if (step.op == StepOp::wait) continue;
-      std::uint32_t chunk = known(step.dst) != kNone ? known(step.dst) : known(step.src);
+      const Size seen = size_by_slots(step);
       const bool src_here = reads_src(step.op) && step.src.where() == Space::scratch;
       const bool dst_here = writes_dst(step.op) && step.dst.where() == Space::scratch;
-      // send and recv name the peer's slot too; the slot of this rank decides where both are known.
-      if (step.op == StepOp::send && known(step.src) != kNone) chunk = known(step.src);
       std::uint32_t group = kNone;
       if (src_here) group = group_of[step.src.chunk];
       if (group == kNone && dst_here && step.op == StepOp::reduce) group = group_of[step.dst.chunk];
-      if (group == kNone) group = fresh(chunk);
-      if (value[group] == kNone) value[group] = chunk;
+      if (group == kNone) {
+        group = static_cast<std::uint32_t>(size_of_group.size());
+        size_of_group.emplace_back();
+      }
+      if (!size_of_group[group].is_known()) size_of_group[group] = seen;
       // Both operands of a reduction have one size.
       if (step.op == StepOp::reduce && dst_here && group_of[step.dst.chunk] != kNone) {
-        std::uint32_t& other = value[group_of[step.dst.chunk]];
-        if (value[group] == kNone) value[group] = other;
-        if (other == kNone) other = value[group];
+        Size& other = size_of_group[group_of[step.dst.chunk]];
+        if (!size_of_group[group].is_known()) size_of_group[group] = other;
+        if (!other.is_known()) other = size_of_group[group];
       }
       if (dst_here) group_of[step.dst.chunk] = group;
       group_of_step[i] = group;
     }
+    return settle_sizes(size_of_group, group_of_step);
+  }
+
+  Status settle_sizes(const std::vector<Size>& size_of_group, const std::vector<std::uint32_t>& group_of_step) {
+    size_of_step_.assign(schedule_.steps.size(), {});
     for (std::size_t i = 0; i < schedule_.steps.size(); ++i) {
       if (group_of_step[i] == kNone) continue;
-      size_of_step_[i] = value[group_of_step[i]];
-      if (size_of_step_[i] == kNone)
-        return malformed(i, "the size of the scratch chunk is unknown: it never meets a chunk of input or output");
+      Size& size = size_of_step_[i] = size_of_group[group_of_step[i]];
+      if (size.is_known()) continue;
+      if (schedule_.chunks == 1) {
+        size = {0, Space::input};
+      } else if (options_.relative_blocks) {
+        plan_.equal_chunks = true;
+      } else {
+        return malformed(i,
+                         "the size of the piece is unknown: it never meets a chunk of input or output, and the "
+                         "schedule does not say what its scratch holds (Shape::scratch_holds)");
+      }
     }
     return {};
   }
@@ -179,7 +212,7 @@ class Lowering {
       }
     }
     borrowed_.assign(slot_count(), -1);
-    received_.assign(slot_count(), false);
+    finished_.assign(slot_count(), false);
   }
 
   // ---- one lane ------------------------------------------------------------------------------------------------
@@ -252,7 +285,10 @@ class Lowering {
     action.dst = entry.step.dst;
     action.keep = true;
     action.first_step = entry.index;
-    action.chunk = size_of_step_[entry.index];
+    const Size size = size_of_step_[entry.index];
+    action.any_chunk = !size.is_known();
+    action.chunk = size.is_known() ? size.chunk : 0;
+    action.chunk_space = size.space;
     return action;
   }
 
@@ -309,16 +345,29 @@ class Lowering {
     const LaneStep& entry = lanes_[lane][i];
     Action action = make_action(ActionKind::copy, entry);
     action.scale = options_.reducing && entry.step.src.where() == Space::input;
-    action.final = is_final(entry) && !received_[slot_index(entry.step.src)];
-    received_[slot_index(entry.step.dst)] = received_[slot_index(entry.step.src)];
+    const bool was_finished = finished_[slot_index(entry.step.src)];
+    action.final = is_final(entry) && !was_finished;
+    finished_[slot_index(entry.step.dst)] = was_finished || action.final;
     emit(lane, i, action);
   }
 
   void lower_receive(std::size_t lane, std::size_t i, std::vector<bool>& done) {
     const LaneStep& entry = lanes_[lane][i];
-    Action action = make_action(ActionKind::receive, entry);
-    action.edge = edge(plan_.rx, entry.step.peer, entry.step.lane);
-    received_[slot_index(entry.step.dst)] = true;
+    // Results are finished where they enter an output: what comes from a peer's output is, what comes from its scratch
+    // is not, and is finished here, by a reduction of one operand.
+    const bool arrives_finished = entry.step.src.where() == Space::output;
+    const bool finishes = is_final(entry) && !arrives_finished;
+    Action action = make_action(finishes ? ActionKind::reduce : ActionKind::receive, entry);
+    const std::int32_t from = edge(plan_.rx, entry.step.peer, entry.step.lane);
+    if (finishes) {
+      action.first_operand = static_cast<std::uint32_t>(plan_.operands.size());
+      action.operand_count = 1;
+      action.final = true;
+      plan_.operands.push_back({from, entry.step.dst});
+    } else {
+      action.edge = from;
+    }
+    finished_[slot_index(entry.step.dst)] = arrives_finished || finishes;
     fuse_send(lane, i, entry.next_dst, action, done);
     emit(lane, i, action);
   }
@@ -365,7 +414,7 @@ class Lowering {
     }
     action.operand_count = static_cast<std::uint32_t>(plan_.operands.size()) - action.first_operand;
     TUTTI_TRY(mark_touches(action, steps[last]));
-    received_[slot_index(dst)] = false;
+    finished_[slot_index(dst)] = action.final;
     fuse_send(lane, last, steps[last].next_dst, action, done);
     emit(lane, i, action);
     for (std::size_t step : covered) action_of_[lane][step] = action_of_[lane][i];
@@ -454,9 +503,10 @@ class Lowering {
   LoweredPlan plan_;
   std::vector<std::vector<LaneStep>> lanes_;
   std::vector<std::vector<std::uint32_t>> action_of_;  // [lane][step in lane] -> action in lane
-  std::vector<std::uint32_t> size_of_step_;
+  std::vector<Size> size_of_step_;
   std::vector<std::uint32_t> lane_of_slot_, last_write_;
-  std::vector<bool> shared_slot_, received_;
+  std::vector<bool> shared_slot_;
+  std::vector<bool> finished_;          // the slot holds a result that had its final touch
   std::vector<std::int32_t> borrowed_;  // slot -> rx edge whose message stands for it; -1: in memory
   std::vector<std::int32_t> tx_index_, rx_index_;
   std::vector<Pending> pending_;
@@ -464,6 +514,13 @@ class Lowering {
 };
 
 }  // namespace
+
+LowerOptions lower_options(tutti_collective what, int credits) {
+  return {.reducing = is_reduction(what),
+          .fuse = true,
+          .credits = std::max(credits, 1),
+          .relative_blocks = equal_form(what) == TUTTI_ALL_TO_ALL};
+}
 
 Result<LoweredPlan> lower(const Schedule& schedule, const LowerOptions& options) {
   return Lowering(schedule, options).run();

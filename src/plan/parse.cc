@@ -98,6 +98,10 @@ Schedule read_header(LineReader& line) {
   schedule.chunks = line.number("chunks", kMostChunks);
   line.expect("scratch");
   schedule.scratch_chunks = line.number("scratch", kMostChunks);
+  if (!line.at_end()) {
+    line.expect("holding");
+    schedule.scratch_holds = line.number("a chunk", kMostChunks);
+  }
   line.expect_end();
   return schedule;
 }

@@ -200,12 +200,14 @@ class ProgramMaker {
         Instruction& receive = add(InstructionKind::receive);
         take(receive, step.dst, step.peer, step.lane);
         receive.cell = cell_of(step.dst);
+        receive.piece = piece_held(step.dst);
         break;
       }
       case StepOp::copy: {
         Instruction& copy = add(InstructionKind::copy);
         read(copy, step.src);
         copy.cell = cell_of(step.dst);
+        copy.piece = piece_held(step.dst);
         break;
       }
       case StepOp::reduce: {
@@ -218,6 +220,13 @@ class ProgramMaker {
       case StepOp::wait: add_wait(step.src.chunk, step.dst.chunk); break;
     }
     finish(step.site, step.src, step.dst);
+  }
+
+  /// The piece that a scratch slot may hold, if the schedule says so; -1: any.
+  std::int64_t piece_held(Slot slot) const {
+    const Schedule& schedule = sources_[operation_].schedules[static_cast<std::size_t>(rank())];
+    if (slot.where() != Space::scratch || schedule.scratch_holds == kFollowsData) return -1;
+    return (schedule.scratch_holds + slot.chunk) % schedule.chunks;
   }
 
   void finish(std::uint16_t site, Slot src, Slot dst) {
@@ -261,7 +270,7 @@ class ProgramMaker {
       case ActionKind::copy: read(add(InstructionKind::copy), action.src); break;
       case ActionKind::reduce: {
         Instruction& reduce = add(InstructionKind::reduce);
-        reduce.rounds = true;
+        reduce.rounds = action.operand_count > 1;
         for (std::uint32_t k = 0; k < action.operand_count; ++k) {
           const Operand& operand = plan.operands[action.first_operand + k];
           if (operand.edge < 0) {
@@ -279,10 +288,16 @@ class ProgramMaker {
     const bool fuses = action.kind == ActionKind::receive || action.kind == ActionKind::reduce;
     if (fuses && action.forward >= 0) instruction.out_edge = tx(action.forward);
     if (action.kind == ActionKind::copy || (fuses && action.keep)) instruction.cell = cell_of(action.dst);
-    if (action.kind != ActionKind::wait) instruction.chunk = static_cast<std::int32_t>(action.chunk & 0x7fffffffu);
+    if (action.kind != ActionKind::wait && !action.any_chunk) instruction.piece = piece_of(action);
     instruction.scale = action.scale;
     instruction.final = action.final;
     finish(action.site, action.src, action.dst);
+  }
+
+  std::int64_t piece_of(const Action& action) const {
+    const Contract& contract = program_.operations[operation_].contract;
+    return action.chunk_space == Space::output ? contract.piece_of_output(rank(), action.chunk)
+                                               : contract.piece_of_input(rank(), action.chunk);
   }
 
   void resolve_waits() {

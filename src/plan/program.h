@@ -40,7 +40,7 @@ struct Instruction {
   std::int32_t snapshot = -1;  ///< somebody waits for this instruction
   std::uint32_t wait_thread = 0;
   std::uint32_t wait_count = 0;  ///< instructions of wait_thread that must be done
-  std::int32_t chunk = -1;       ///< lowered: whose size the plan says the piece has
+  std::int64_t piece = -1;       ///< what it must move (Contract::piece_of_input); -1: anything
   std::uint32_t step = 0;        ///< index among the lane's steps or actions
   Slot src{}, dst{};             ///< messages: as the schedule names them
 };

@@ -21,7 +21,8 @@ enum class StepOp : std::uint8_t { send, recv, copy, reduce, wait };
 enum class Space : std::uint8_t { input = 0, output = 1, scratch = 2 };
 
 /// One chunk of one of the three buffers of a rank. Chunk numbers of input and output are those of the whole
-/// collective: in all_gather, rank r's input is chunk r; in reduce_scatter, rank r's output is chunk r.
+/// collective: in all_gather, rank r's input is chunk r; in reduce_scatter, rank r's output is chunk r. all_to_all alone
+/// numbers by peer: input chunk c is this rank's block for rank c, output chunk c is rank c's block for this rank.
 struct Slot {
   std::uint32_t space : 2;
   std::uint32_t chunk : 30;
@@ -43,6 +44,9 @@ struct Step {
 };
 static_assert(sizeof(Step) == 16);
 
+/// Schedule::scratch_holds where nothing is said.
+constexpr std::uint32_t kFollowsData = 0xffffffffu;
+
 /// One rank's part of a collective. Steps of a lane run in the order they stand in. A message is sliced by the executor
 /// in an outer loop, so a step moves one slice of a chunk; slices are independent of each other.
 struct Schedule {
@@ -50,6 +54,10 @@ struct Schedule {
   int ranks = 1;
   std::uint32_t chunks = 1;  ///< of input and output; ranks in all_gather and reduce_scatter (the user's blocks)
   std::uint32_t scratch_chunks = 0;  ///< each as large as the largest chunk
+  /// Scratch k only ever holds pieces of chunk (scratch_holds + k) mod chunks. Needed where a piece goes from a peer's
+  /// scratch through this rank's to another's, as in the trees of gather and scatter: nothing else says whose size it
+  /// has. kFollowsData: whatever comes; lowering follows the data (lower.h).
+  std::uint32_t scratch_holds = kFollowsData;
   std::vector<Step> steps;
 };
 

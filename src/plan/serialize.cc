@@ -136,7 +136,9 @@ std::string to_text(std::span<const Schedule> schedules) {
   std::string out;
   for (const Schedule& schedule : schedules) {
     out += "schedule rank " + std::to_string(schedule.rank) + " ranks " + std::to_string(schedule.ranks) + " chunks " +
-           std::to_string(schedule.chunks) + " scratch " + std::to_string(schedule.scratch_chunks) + "\n";
+           std::to_string(schedule.chunks) + " scratch " + std::to_string(schedule.scratch_chunks);
+    if (schedule.scratch_holds != kFollowsData) out += " holding " + std::to_string(schedule.scratch_holds);
+    out += "\n";
     for (const Step& step : schedule.steps)
       out += "lane " + std::to_string(step.lane) + " " + describe(step) + " line " + std::to_string(step.site) + "\n";
   }
@@ -160,7 +162,9 @@ std::string to_json(std::span<const Schedule> schedules, const PlanTitle& title)
   std::string out = title_json(title) + ", " + quoted("schedules") + ": [";
   std::string separator = "\n";
   for (const Schedule& schedule : schedules) {
-    out += separator + "  {" + shape_json(schedule) + ", " + quoted("steps") + ": [";
+    out += separator + "  {" + shape_json(schedule);
+    if (schedule.scratch_holds != kFollowsData) out += ", " + field("scratch_holds", schedule.scratch_holds);
+    out += ", " + quoted("steps") + ": [";
     std::string inner = "\n";
     for (const Step& step : schedule.steps) {
       out += inner + "    " + step_json(step);

@@ -8,6 +8,9 @@
 //   lane 0 reduce scratch 0 into output 0 line 58
 //   lane 1 wait for lane 0 step 3 line 60
 //
+// Behind "scratch 3", "holding 2" says that scratch 0 holds pieces of chunk 2 (Schedule::scratch_holds). In JSON it is
+// "scratch_holds", left out where the schedule does not say.
+//
 // One schedule or several, one step a line; empty lines and everything behind a '#' are ignored.
 #pragma once
 

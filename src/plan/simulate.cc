@@ -34,7 +34,7 @@ Simulation::Simulation(const Program& program, const SimulateOptions& options, W
   ring_.resize(program.edges.size() * window_);
   values_.resize(program.cells);
   writer_.assign(program.cells, -1);
-  chunk_.assign(program.cells, 0);
+  piece_.assign(program.cells, 0);
   final_.assign(program.cells, 0);
   clobbered_.assign(program.cells, 0);
   if (program.lanes > 1) {
@@ -196,27 +196,33 @@ bool Simulation::read_operands(std::uint32_t thread, const Instruction& instruct
     finals += piece.final ? 1 : 0;
     if (k == 0) {
       result.value = piece.value;
-      result.chunk = piece.chunk;
-    } else if (result.chunk != piece.chunk) {
-      return fail(Rule::chunk_mixup, "adds a piece of chunk " + std::to_string(piece.chunk) + " to one of chunk " +
-                                         std::to_string(result.chunk));
+      result.piece = piece.piece;
+    } else if (result.piece != piece.piece) {
+      const Contract& contract = program_.operations[instruction.operation].contract;
+      return fail(Rule::chunk_mixup,
+                  "adds " + contract.describe_piece(piece.piece) + " to " + contract.describe_piece(result.piece));
     } else {
       result.value.sum += piece.value.sum;
       result.value.tree = join_trees(result.value.tree, piece.value.tree);
     }
   }
   if (instruction.rounds) result.value.tree = round_tree(result.value.tree);
-  return apply_chunk(instruction, result) && apply_final(instruction, finals, result);
+  return check_piece(thread, instruction, result) && apply_final(instruction, finals, result);
 }
 
-bool Simulation::apply_chunk(const Instruction& instruction, const Message& result) {
-  const auto piece = [&] { return "a piece of chunk " + std::to_string(result.chunk); };
-  if (instruction.chunk >= 0 && static_cast<std::uint32_t>(instruction.chunk) != result.chunk)
-    return fail(Rule::chunk_mixup,
-                "moves " + piece() + " but counts its size as chunk " + std::to_string(instruction.chunk) + "'s");
-  if (instruction.cell >= 0 && instruction.dst.where() == Space::output && instruction.dst.chunk != result.chunk)
-    return fail(Rule::chunk_mixup, "writes " + piece() + " to " + describe(instruction.dst));
-  return true;
+bool Simulation::check_piece(std::uint32_t thread, const Instruction& instruction, const Message& result) {
+  const Contract& contract = program_.operations[instruction.operation].contract;
+  if (instruction.piece >= 0 && instruction.piece != std::int64_t{result.piece}) {
+    const std::string wanted = contract.describe_piece(static_cast<std::uint32_t>(instruction.piece));
+    return fail(Rule::chunk_mixup, "moves " + contract.describe_piece(result.piece) +
+                                       (program_.lowered ? ", but counts its size as that of " + wanted
+                                                         : " into " + describe(instruction.dst) +
+                                                               ", which the schedule says holds " + wanted));
+  }
+  if (instruction.cell < 0 || instruction.dst.where() != Space::output) return true;
+  if (contract.piece_of_output(program_.rank_of(thread), instruction.dst.chunk) == result.piece) return true;
+  return fail(Rule::chunk_mixup,
+              "writes " + contract.describe_piece(result.piece) + " to " + describe(instruction.dst));
 }
 
 bool Simulation::apply_final(const Instruction& instruction, std::uint32_t finals, Message& result) {
@@ -292,7 +298,7 @@ bool Simulation::read_cell(std::uint32_t thread, const Reference& reference, Mes
     return fail(Rule::unwritten, "reads " + describe(reference.slot) + ", to which nothing has been written");
   if (clock_words_ > 0 && race(thread, reference.cell, false, false)) return false;
   piece.value = values_[cell];
-  piece.chunk = chunk_[cell];
+  piece.piece = piece_[cell];
   piece.final = final_[cell] != 0;
   return true;
 }
@@ -316,7 +322,7 @@ bool Simulation::read_input(std::uint32_t thread, const Instruction& instruction
     return fail(Rule::scale, "reads input " + std::to_string(chunk) + " raw but does not scale it");
   piece.value.sum = word(instruction.operation, rank, chunk);
   piece.value.tree = mix(word(instruction.operation, rank, chunk) ^ 0x6c656166u);
-  piece.chunk = chunk;
+  piece.piece = contract.piece_of_input(rank, chunk);
   piece.final = false;
   return true;
 }
@@ -325,7 +331,7 @@ void Simulation::write_cell(std::uint32_t thread, const Instruction& instruction
   const auto cell = static_cast<std::size_t>(instruction.cell);
   if (clock_words_ > 0 && race(thread, instruction.cell, false, true)) return;
   values_[cell] = result.value;
-  chunk_[cell] = result.chunk;
+  piece_[cell] = result.piece;
   final_[cell] = result.final ? 1 : 0;
   writer_[cell] = static_cast<std::int32_t>(current_);
   // In place, copying a chunk onto itself changes nothing - unless an average scales it on the way.

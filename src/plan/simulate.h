@@ -65,7 +65,7 @@ class Simulation {
     Value value;
     std::uint32_t payload = 0;  ///< index of its clock and bits
     std::uint32_t depth = 0;
-    std::uint32_t chunk = 0;  ///< whose piece it is
+    std::uint32_t piece = 0;  ///< Contract::piece_of_input
     std::uint16_t operation = 0;
     bool final = false;
   };
@@ -90,7 +90,7 @@ class Simulation {
   void write_cell(std::uint32_t thread, const Instruction& instruction, const Message& result);
   void post(std::uint32_t thread, const Instruction& instruction, Message message);
   void finish_operation(std::uint32_t thread, const Instruction& instruction);
-  bool apply_chunk(const Instruction& instruction, const Message& result);
+  bool check_piece(std::uint32_t thread, const Instruction& instruction, const Message& result);
   bool apply_final(const Instruction& instruction, std::uint32_t finals, Message& result);
 
   bool known(std::uint32_t thread, std::uint32_t other, std::uint32_t epoch) const;
@@ -125,7 +125,7 @@ class Simulation {
 
   std::vector<Value> values_;
   std::vector<std::int32_t> writer_;
-  std::vector<std::uint32_t> chunk_;
+  std::vector<std::uint32_t> piece_;
   std::vector<std::uint8_t> final_, clobbered_;
 
   // Several lanes per rank only: vector clocks, and per cell the last write and every lane's last read.

@@ -113,6 +113,14 @@ std::optional<Violation> find_malformed_header(const Schedule& schedule) {
                      "rank must be 0..ranks-1; ranks is " + std::to_string(schedule.ranks)};
   if (schedule.chunks < 1)
     return Violation{Rule::malformed, schedule.rank, -1, -1, 0, "a schedule has at least 1 chunk"};
+  if (schedule.scratch_holds != kFollowsData && schedule.scratch_holds >= schedule.chunks)
+    return Violation{Rule::malformed,
+                     schedule.rank,
+                     -1,
+                     -1,
+                     0,
+                     "scratch 0 cannot hold chunk " + std::to_string(schedule.scratch_holds) + " of " +
+                         std::to_string(schedule.chunks)};
   return std::nullopt;
 }
 

@@ -118,7 +118,9 @@ Result<LoweredPlan> make_plan(const Algorithm& row, const RunOptions& options, i
   request.placement = &placement;
   request.root = options.root;
   TUTTI_TRY(schedule, row.build(request));
-  return lower(schedule, {.reducing = is_reduction(row.what), .fuse = options.fuse, .credits = row.needs.credits});
+  LowerOptions lowering = lower_options(row.what, row.needs.credits);
+  lowering.fuse = options.fuse;
+  return lower(schedule, lowering);
 }
 
 /// Element `index` of a reduction over all ranks.

@@ -31,13 +31,13 @@ bool is_small(const std::vector<Schedule>& schedules) {
 }
 
 void check_all(const std::vector<Schedule>& schedules) {
-  for (int what = 0; what <= TUTTI_BARRIER; ++what) {
+  for (int what = 0; what < TUTTI_COLLECTIVE_COUNT; ++what) {
     const auto collective = static_cast<tutti_collective>(what);
+    if (is_point_to_point(collective) || is_variable(collective)) continue;
     for (const int credits : {0, 1, 2}) {
       const CheckOutcome outcome = check_schedules(schedules, {collective, 0, credits});
       TUTTI_CHECK(outcome.ok() || !outcome.violation->to_string("fuzz").empty());
-      const Result<std::vector<LoweredPlan>> plans =
-          lower_all(schedules, {.reducing = is_reduction(collective), .fuse = true, .credits = credits});
+      const Result<std::vector<LoweredPlan>> plans = lower_all(schedules, lower_options(collective, credits));
       if (!plans.is_ok()) continue;
       const CheckOutcome lowered =
           check_lowered(plans.value(), {collective, 0, lowered_credits(plans.value(), credits)});

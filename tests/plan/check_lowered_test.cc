@@ -16,7 +16,7 @@ constexpr int kRanks = 3;
 std::vector<LoweredPlan> lowered(tutti_collective what, const char* name, int ranks = kRanks) {
   auto schedules = build_all(*find_algorithm(what, name), ranks, 0);
   EXPECT_TRUE(schedules.is_ok());
-  auto plans = lower_all(*schedules, {.reducing = is_reduction(what), .fuse = true, .credits = 1});
+  auto plans = lower_all(*schedules, lower_options(what, 1));
   EXPECT_TRUE(plans.is_ok());
   return std::move(*plans);
 }

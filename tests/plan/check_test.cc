@@ -100,7 +100,7 @@ TEST(Check, names_chunks_that_were_mixed_up) {
   for (Schedule& schedule : schedules) std::swap(schedule.steps[5].src, schedule.steps[7].src);
   const CheckOutcome outcome = check_schedules(schedules, {.credits = 2});
   expect_violation(outcome, Rule::chunk_mixup, 1, 0, 5);
-  EXPECT_NE(outcome.violation->text.find("adds a piece of chunk 1 to one of chunk 0"), std::string::npos)
+  EXPECT_NE(outcome.violation->text.find("adds a piece of chunk 1 to a piece of chunk 0"), std::string::npos)
       << outcome.violation->text;
 }
 

@@ -25,7 +25,7 @@ namespace {
 
 /// Mutants that the checker accepts are odd but correct schedules, so lowering must keep them correct.
 bool lowers_correctly(const std::vector<Schedule>& schedules, const Algorithm& row) {
-  auto plans = lower_all(schedules, {.reducing = is_reduction(row.what), .fuse = true, .credits = 1});
+  auto plans = lower_all(schedules, lower_options(row.what, 1));
   if (!plans.is_ok()) return false;
   const CheckOutcome plain = check_schedules(schedules, {row.what, 0, row.needs.credits});
   const CheckOutcome lowered = check_lowered(*plans, {row.what, 0, lowered_credits(*plans, row.needs.credits)});
