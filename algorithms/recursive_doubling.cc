@@ -11,33 +11,15 @@
 //
 // With p = 2^k + s ranks, the first 2s ranks form pairs (2i, 2i+1): the even one gives its data to the odd one before
 // the first round and receives the result after the last. The s odd ones and the p - 2s ranks above are the 2^k that
-// take part.
+// take part (fold.h).
+//
+// all_gather (powers of two): the same exchanges, with all the blocks that a rank has: 1, 2, 4, ... of them. log2(p)
+// rounds, and every rank sends p-1 blocks, half of them over the largest distance.
 // Source: Thakur, Rabenseifner & Gropp, "Optimization of collective communication operations in MPICH", IJHPCA 19(1),
 // 2005, section 4.
-#include <bit>
-
-#include "src/plan/builder.h"
+#include "algorithms/hypercube.h"
 
 namespace tutti::core {
-
-namespace {
-
-/// How `ranks` ranks fold onto the largest power of two below.
-struct Fold {
-  explicit Fold(int ranks)
-      : core(static_cast<int>(std::bit_floor(static_cast<unsigned>(ranks)))), surplus(ranks - core) {}
-
-  int rounds() const { return std::countr_zero(static_cast<unsigned>(core)); }
-  bool is_guest(int rank) const { return rank < 2 * surplus && rank % 2 == 0; }
-  bool is_host(int rank) const { return rank < 2 * surplus && rank % 2 == 1; }
-  int core_number(int rank) const { return rank < 2 * surplus ? rank / 2 : rank - surplus; }
-  int rank_of(int number) const { return number < surplus ? 2 * number + 1 : number + surplus; }
-
-  int core;     ///< ranks that take part in the rounds
-  int surplus;  ///< ranks that do not
-};
-
-}  // namespace
 
 Result<Schedule> build_recursive_doubling_all_reduce(const BuildRequest& request) {
   const int rank = request.placement->rank;
@@ -81,5 +63,11 @@ RowCost cost_recursive_doubling_all_reduce(int ranks) {
           .reduced = rounds + folded,
           .messages = rounds + folded};
 }
+
+Result<Schedule> build_recursive_doubling_all_gather(const BuildRequest& request) {
+  return build_flow_all_gather(request, doubling_flow);
+}
+
+RowCost cost_recursive_doubling_all_gather(int ranks) { return cost_flow_all_gather(ranks, ceil_log2(ranks)); }
 
 }  // namespace tutti::core

@@ -17,6 +17,9 @@ TUTTI_DECLARE_ROW(ring_all_gather);
 TUTTI_DECLARE_ROW(ring_reduce_scatter);
 TUTTI_DECLARE_ROW(chain_broadcast);
 TUTTI_DECLARE_ROW(recursive_doubling_all_reduce);
+TUTTI_DECLARE_ROW(recursive_doubling_all_gather);
+TUTTI_DECLARE_ROW(recursive_halving_reduce_scatter);
+TUTTI_DECLARE_ROW(halving_doubling_all_reduce);
 TUTTI_DECLARE_ROW(one_shot_all_reduce);
 TUTTI_DECLARE_ROW(one_shot_all_gather);
 TUTTI_DECLARE_ROW(one_shot_reduce_scatter);
@@ -39,11 +42,14 @@ constexpr std::string_view kRingSource = "Patarasuk & Yuan, JPDC 69(2), 2009";
 constexpr std::string_view kChainSource = "Pjesivac-Grbovic et al., Cluster Computing 10(2), 2007";
 constexpr std::string_view kTreeSource = "Chan et al., CCPE 19(13), 2007: minimum spanning trees";
 constexpr std::string_view kRadixSource = "Wilkins et al., CLUSTER 2023: generalized k-nomial";
+constexpr std::string_view kThakurSource = "Thakur et al., IJHPCA 19(1), 2005";
 constexpr std::string_view kDirectSource = "Chan et al., CCPE 19(13), 2007: direct exchange";
 
 // Send before recv on both sides of a pair: with rendezvous (credits 0) such rows would stand still.
 constexpr Needs kExchange{.credits = 1, .power_of_two = false, .max_ranks = 0, .forwards = false};
 constexpr Needs kExchangeForwarding{.credits = 1, .power_of_two = false, .max_ranks = 0, .forwards = true};
+// Sends and receives on different lanes, so that a rendezvous suffices.
+constexpr Needs kLanesPowerOfTwo{.credits = 0, .power_of_two = true, .max_ranks = 0, .forwards = true};
 constexpr Needs kOneWay{.credits = 0, .power_of_two = false, .max_ranks = 0, .forwards = false};
 constexpr Needs kOneWayForwarding{.credits = 0, .power_of_two = false, .max_ranks = 0, .forwards = true};
 
@@ -53,17 +59,23 @@ constexpr Algorithm kRows[] = {
     {"ring", TUTTI_ALL_REDUCE, kExchangeForwarding, build_ring_all_reduce, cost_ring_all_reduce,
      "2(p-1)", "2(p-1)/p n", kRingSource},
     {"recursive_doubling", TUTTI_ALL_REDUCE, kExchangeForwarding, build_recursive_doubling_all_reduce, cost_recursive_doubling_all_reduce,
-     "floor(log2 p) +0..2", "(floor(log2 p) +0..1) n", "Thakur et al., IJHPCA 19(1), 2005"},
+     "floor(log2 p) +0..2", "(floor(log2 p) +0..1) n", kThakurSource},
+    {"halving_doubling", TUTTI_ALL_REDUCE, kOneWayForwarding, build_halving_doubling_all_reduce, cost_halving_doubling_all_reduce,
+     "2 floor(log2 p) +0..2", "2(q-1)/q n +0..n, q = 2^floor(log2 p)", "Rabenseifner, ICCS 2004"},
     {"one_shot", TUTTI_ALL_REDUCE, kExchange, build_one_shot_all_reduce, cost_one_shot_all_reduce,
      "1", "(p-1) n", kDirectSource},
     {"two_shot", TUTTI_ALL_REDUCE, kExchange, build_two_shot_all_reduce, cost_two_shot_all_reduce,
      "2", "2(p-1)/p n", kDirectSource},
     {"ring", TUTTI_ALL_GATHER, kExchangeForwarding, build_ring_all_gather, cost_ring_all_gather,
      "p-1", "(p-1)/p n", kRingSource},
+    {"recursive_doubling", TUTTI_ALL_GATHER, kLanesPowerOfTwo, build_recursive_doubling_all_gather, cost_recursive_doubling_all_gather,
+     "log2 p", "(p-1)/p n", kThakurSource},
     {"one_shot", TUTTI_ALL_GATHER, kExchange, build_one_shot_all_gather, cost_one_shot_all_gather,
      "1", "(p-1)/p n", kDirectSource},
     {"ring", TUTTI_REDUCE_SCATTER, kExchangeForwarding, build_ring_reduce_scatter, cost_ring_reduce_scatter,
      "p-1", "(p-1)/p n", kRingSource},
+    {"recursive_halving", TUTTI_REDUCE_SCATTER, kLanesPowerOfTwo, build_recursive_halving_reduce_scatter, cost_recursive_halving_reduce_scatter,
+     "log2 p", "(p-1)/p n", kThakurSource},
     {"one_shot", TUTTI_REDUCE_SCATTER, kExchange, build_one_shot_reduce_scatter, cost_one_shot_reduce_scatter,
      "1", "(p-1)/p n", kDirectSource},
     {"chain", TUTTI_BROADCAST, kOneWayForwarding, build_chain_broadcast, cost_chain_broadcast,

@@ -41,6 +41,7 @@ Simulation::Simulation(const Program& program, const SimulateOptions& options, W
     clock_words_ = static_cast<std::uint32_t>(threads);
     clocks_.assign(threads * clock_words_, 0);
     snapshots_.assign(std::size_t{program.snapshots} * clock_words_, 0);
+    snapshot_depths_.assign(program.snapshots, 0);
     payload_clocks_.resize(ring_.size() * clock_words_);
     write_epoch_.assign(program.cells, 0);
     write_lane_.assign(program.cells, 0);
@@ -115,6 +116,7 @@ void Simulation::run_thread(std::uint32_t thread) {
       if (instruction.snapshot >= 0) {
         const auto snapshot = static_cast<std::size_t>(instruction.snapshot);
         std::copy_n(clock(thread), clock_words_, &snapshots_[snapshot * clock_words_]);
+        snapshot_depths_[snapshot] = depth_[thread];
         if (bit_words_ > 0) std::copy_n(bits(thread), bit_words_, &snapshot_bits_[snapshot * bit_words_]);
       }
     }
@@ -171,7 +173,7 @@ void Simulation::execute(std::uint32_t thread, const Instruction& instruction) {
     const std::uint32_t* then = &snapshots_[static_cast<std::size_t>(awaited.snapshot) * clock_words_];
     std::uint32_t* now = clock(thread);
     for (std::uint32_t k = 0; k < clock_words_; ++k) now[k] = std::max(now[k], then[k]);
-    depth_[thread] = std::max(depth_[thread], depth_[instruction.wait_thread]);
+    depth_[thread] = std::max(depth_[thread], snapshot_depths_[static_cast<std::size_t>(awaited.snapshot)]);
     const std::uint64_t* heard = snapshot_bits_.data() + static_cast<std::size_t>(awaited.snapshot) * bit_words_;
     for (std::uint32_t k = 0; k < bit_words_; ++k) bits(thread)[k] |= heard[k];
     return;

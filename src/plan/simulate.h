@@ -130,7 +130,7 @@ class Simulation {
 
   // Several lanes per rank only: vector clocks, and per cell the last write and every lane's last read.
   std::uint32_t clock_words_ = 0;
-  std::vector<std::uint32_t> clocks_, snapshots_, payload_clocks_;
+  std::vector<std::uint32_t> clocks_, snapshots_, snapshot_depths_, payload_clocks_;
   std::vector<std::uint32_t> write_epoch_, read_epoch_, alias_epoch_;
   std::vector<std::uint8_t> write_lane_;
 

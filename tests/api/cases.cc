@@ -68,7 +68,9 @@ Case to_case(tutti_collective what, const Choice& choice, std::uint64_t seed) {
   c.count = what == TUTTI_BARRIER ? 0 : boundary_counts(c.type, c.ranks)[choice[3]];
   c.in_place = choice[4] == 1;
   c.shift = std::array<std::uint64_t, 3>{0, tutti_dtype_bytes(c.type), 1}[choice[5]];
-  if (choice[6] > 0) c.algorithm = rows_of(what)[choice[6] - 1];
+  // Where a row does not run over these ranks, the selector picks.
+  if (choice[6] > 0 && runs_over(what, rows_of(what)[choice[6] - 1], c.ranks))
+    c.algorithm = rows_of(what)[choice[6] - 1];
   c.root = std::array{0, c.ranks - 1, c.ranks / 2}[choice[7]];
   c.seed = seed;
   return c;
@@ -188,14 +190,19 @@ void compare(const Case& c, int rank, const std::byte* got, const std::byte* exp
 
 const std::vector<std::string>& rows_of(tutti_collective what) {
   static const std::vector<std::string> kRows[TUTTI_COLLECTIVE_COUNT] = {
-      {"ring", "recursive_doubling", "one_shot", "two_shot"},
-      {"ring", "one_shot"},
-      {"ring", "one_shot"},
+      {"ring", "recursive_doubling", "halving_doubling", "one_shot", "two_shot"},
+      {"ring", "recursive_doubling", "one_shot"},
+      {"ring", "recursive_halving", "one_shot"},
       {"chain", "one_shot", "binomial", "k_nomial"},
       {"dissemination"},
       {},
       {}};
   return kRows[what];
+}
+
+bool runs_over(tutti_collective what, const std::string& row, int ranks) {
+  const bool power_of_two = (what == TUTTI_ALL_GATHER && row == "recursive_doubling") || row == "recursive_halving";
+  return !power_of_two || (ranks & (ranks - 1)) == 0;
 }
 
 std::string to_string(const Case& c) {

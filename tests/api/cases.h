@@ -14,6 +14,8 @@ namespace api_test {
 
 /// Rows of algorithms/registry.cc, by collective. matrix_test checks that none is missing here.
 const std::vector<std::string>& rows_of(tutti_collective what);
+/// Some rows want a power of two: `tutti plan --list` says which.
+bool runs_over(tutti_collective what, const std::string& row, int ranks);
 
 struct Case {
   tutti_collective what = TUTTI_ALL_REDUCE;

@@ -69,7 +69,8 @@ TEST(MatrixSizes, a_few_mebibytes_and_three_elements) {
   std::vector<Case> cases;
   for (const tutti_collective what : {TUTTI_ALL_REDUCE, TUTTI_ALL_GATHER, TUTTI_REDUCE_SCATTER, TUTTI_BROADCAST})
     for (const int ranks : {2, 3, 8})
-      for (const std::string& row : rows_of(what))
+      for (const std::string& row : rows_of(what)) {
+        if (!runs_over(what, row, ranks)) continue;
         cases.push_back({.what = what,
                          .type = TUTTI_FLOAT32,
                          .ranks = ranks,
@@ -79,6 +80,7 @@ TEST(MatrixSizes, a_few_mebibytes_and_three_elements) {
                          .algorithm = row,
                          .root = ranks - 1,
                          .seed = cases.size()});
+      }
   run_in_threads(cases);
 }
 
