@@ -11,7 +11,6 @@
 
 #include "src/base/text.h"
 #include "src/base/types.h"
-#include "src/cli/plan_why.h"
 #include "src/plan/check.h"
 #include "src/plan/render.h"
 #include "src/plan/serialize.h"
@@ -37,7 +36,6 @@ struct Options {
   int rank = -1;
   int root = 0;
   std::string format = "text";
-  PlanWhyOptions why;
 };
 
 Status wrong(const std::string& option, const std::string& value, const std::string& allowed) {
@@ -251,7 +249,6 @@ int run_plan(const Options& options) {
   constexpr std::string_view kFormats[] = {"text", "json", "dot", "svg"};
   if (std::find(std::begin(kFormats), std::end(kFormats), options.format) == std::end(kFormats))
     return report_error(wrong("--format", options.format, "text, json, dot, svg"));
-  if (options.why.wanted) return run_plan_why(options.collective, options.ranks, options.why);
   if (options.list) return print_list(options);
   if (options.check) return check_plans(options);
   return print_plan(options);
@@ -278,9 +275,15 @@ std::string restrictions_text(const Needs& needs) {
   return text;
 }
 
+std::string determinism_text(const Algorithm& row) {
+  if (!is_reduction(row.what)) return "-";
+  const std::string level = "L" + std::to_string(determinism_level(row));
+  return row.tree == Tree::any ? level : level + " " + std::string(tree_name(row.tree));
+}
+
 std::string plan_list_text(int ranks) {
-  std::string out = text_format("%-15s %-19s %-24s %-34s %s\n", "collective", "algorithm", "steps",
-                                "bytes sent by the busiest rank", "needs; source");
+  std::string out = text_format("%-15s %-19s %-24s %-34s %-14s %s\n", "collective", "algorithm", "steps",
+                                "bytes sent by the busiest rank", "determinism", "needs; source");
   for (const Algorithm& row : algorithms()) {
     std::string steps(row.steps), bytes(row.bytes);
     if (admits(row, ranks)) {
@@ -290,14 +293,16 @@ std::string plan_list_text(int ranks) {
       if (rounds != steps) steps += " = " + rounds;
       if (sent != bytes && cost.sent > 0) bytes += " = " + sent;
     }
-    out += text_format("%-15s %-19s %-24s %-34s %s; %s\n", std::string(collective_name(row.what)).c_str(),
-                       std::string(row.name).c_str(), steps.c_str(), bytes.c_str(),
+    out += text_format("%-15s %-19s %-24s %-34s %-14s %s; %s\n", std::string(collective_name(row.what)).c_str(),
+                       std::string(row.name).c_str(), steps.c_str(), bytes.c_str(), determinism_text(row).c_str(),
                        restrictions_text(row.needs).c_str(), std::string(row.source).c_str());
   }
-  return out + text_format(
-                   "p ranks, n bytes of the larger user buffer of a rank; values at p = %d; steps are messages on the "
-                   "longest dependent chain\n",
-                   ranks);
+  return out +
+         text_format(
+             "p ranks, n bytes of the larger user buffer of a rank; values at p = %d; steps are messages on the "
+             "longest dependent chain\ndeterminism of the bits of a reduction: L1 from run to run; L3 also of size, "
+             "chunking, lanes, transport and placement; L4 also of the number of ranks (powers of two)\n",
+             ranks);
 }
 
 std::string plan_list_json(int ranks) {
@@ -308,6 +313,8 @@ std::string plan_list_json(int ranks) {
                                     {"steps", row.steps},
                                     {"bytes", row.bytes},
                                     {"source", row.source},
+                                    {"tree", tree_name(row.tree)},
+                                    {"determinism", determinism_level(row)},
                                     {"needs",
                                      {{"credits", row.needs.credits},
                                       {"power_of_two", row.needs.power_of_two},
@@ -337,7 +344,6 @@ void register_plan(CLI::App& program, int& exit_code) {
   command->add_option("--root", options->root, "Root of a rooted collective")->capture_default_str();
   command->add_option("--format", options->format, "text, json, dot (Graphviz), svg")->capture_default_str();
   command->add_flag("--lowered", options->lowered, "The actions that the executor runs, instead of the portable steps");
-  add_plan_why_options(*command, options->why);
   command->callback([options, &exit_code] { exit_code = run_plan(*options); });
 }
 

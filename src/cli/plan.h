@@ -21,6 +21,8 @@ Result<RankRange> parse_rank_range(const std::string& text);
 std::string plan_list_text(int ranks);
 /// The same as {"ranks": P, "rows": [{"collective", "algorithm", "steps", "bytes", ...} ...]}.
 std::string plan_list_json(int ranks);
+/// "L3 rank_order": what a reduction's bits do not depend on, and the tree that guarantees it.
+std::string determinism_text(const Algorithm& row);
 /// "needs 1 credit; forwards". What a row asks for, in words.
 std::string restrictions_text(const Needs& needs);
 

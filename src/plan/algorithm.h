@@ -8,6 +8,7 @@
 
 #include "src/base/status.h"
 #include "src/plan/schedule.h"
+#include "src/plan/tree.h"
 #include "topology/placement.h"
 
 namespace tutti::core {
@@ -43,7 +44,13 @@ struct Algorithm {
   std::string_view steps;   ///< formula of `rounds`, for people: "2(p-1)"
   std::string_view bytes;   ///< formula of `sent`
   std::string_view source;  ///< paper or text the algorithm and its formula come from
+  Tree tree = Tree::any;    ///< of every output chunk of a reduction; proved, so `reproducible` may rely on it
 };
+
+/// The determinism level that a row keeps (1: same bits run to run; 3: whatever the size, chunking, lanes, transport
+/// and placement; 4: also whatever the number of ranks, of power-of-two leaves). Collectives that only move data
+/// keep 4.
+int determinism_level(const Algorithm& row);
 
 /// All rows, in the order of algorithms/registry.cc.
 std::span<const Algorithm> algorithms();

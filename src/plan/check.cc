@@ -175,7 +175,19 @@ class OutputProof {
                                 ": the same contributions, reduced in another order, so bits may differ");
     }
     trees_.push_back(tree(candidate, chunk));
-    return std::nullopt;
+    if (options_.tree == Tree::any || !contract.reducing() || trees_.back() == declared_tree(contract, chunk))
+      return std::nullopt;
+    const auto writer = static_cast<std::uint32_t>(run_.writer(program_.output_cell(operation_, candidate, chunk)));
+    return Simulation::at(program_, writer, Rule::association,
+                          "output " + std::to_string(chunk) + " is not the " + std::string(tree_name(options_.tree)) +
+                              " tree that the row declares (src/plan/tree.h)");
+  }
+
+  std::uint64_t declared_tree(const Contract& contract, std::uint32_t chunk) const {
+    std::vector<std::uint64_t> leaves;
+    for (int rank = 0; rank < contract.ranks(); ++rank)
+      leaves.push_back(leaf_hash(run_.input_sum(operation_, rank, chunk)));
+    return declared_hash(options_.tree, leaves);
   }
 
   std::uint64_t tree(int rank, std::uint32_t chunk) const {
@@ -267,14 +279,16 @@ CheckOutcome check_schedules(std::span<const Schedule> schedules, const CheckOpt
   if (schedules.empty()) return refused("no schedules to check");
   const Contract contract(options.what, static_cast<int>(schedules.size()), options.root, schedules.front().chunks);
   const OperationSource source{contract, schedules, {}};
-  return check_program({&source, 1}, true, {.credits = options.credits, .return_every = 1, .check_marks = false});
+  return check_program({&source, 1}, true,
+                       {.credits = options.credits, .return_every = 1, .check_marks = false, .tree = options.tree});
 }
 
 CheckOutcome check_lowered(std::span<const LoweredPlan> plans, const CheckOptions& options) {
   if (plans.empty()) return refused("no plans to check");
   const Contract contract(options.what, static_cast<int>(plans.size()), options.root, plans.front().chunks);
   const OperationSource source{contract, {}, plans};
-  return check_program({&source, 1}, true, {.credits = options.credits, .return_every = 1, .check_marks = true});
+  return check_program({&source, 1}, true,
+                       {.credits = options.credits, .return_every = 1, .check_marks = true, .tree = options.tree});
 }
 
 int lowered_credits(std::span<const LoweredPlan> plans, int credits) {
@@ -294,8 +308,9 @@ CheckOutcome check_sequence(std::span<const SequencedOperation> operations, cons
     sources.push_back({contract, {}, operation.plans});
   }
   if (sources.empty()) return refused("no operations to check");
-  return check_program(sources, !options.slices,
-                       {.credits = options.window, .return_every = options.return_every, .check_marks = true});
+  return check_program(
+      sources, !options.slices,
+      {.credits = options.window, .return_every = options.return_every, .check_marks = true, .tree = Tree::any});
 }
 
 }  // namespace tutti::core

@@ -3,7 +3,9 @@
 //
 //   (a) Values are random 64-bit words under wrapping add: every output chunk holds each contribution exactly once (up
 //       to a collision of 2^-64).
-//   (b) A commutative, non-associative hash of the expression trees: all ranks hold identical bits.
+//   (b) A commutative, non-associative hash of the expression trees: all ranks hold identical bits, and those of the
+//   tree
+//       that the row declares, if any.
 //
 // On the way it refuses deadlocks with the stated credits, unmatched messages, slots that sender and receiver name
 // differently, reads of slots never written, slots that lanes touch without order, writes to the input, and whatever
@@ -27,7 +29,8 @@ namespace tutti::core {
 struct CheckOptions {
   tutti_collective what = TUTTI_ALL_REDUCE;
   int root = 0;
-  int credits = 1;  ///< of the row's Needs
+  int credits = 1;        ///< of the row's Needs
+  Tree tree = Tree::any;  ///< that the row declares: every output chunk of a reduction must be this one
 };
 
 struct CheckOutcome {

@@ -41,15 +41,15 @@ class RowChecker {
 
   Status run(RowProof& proof) {
     TUTTI_TRY(schedules, build_all(row_, ranks_, root_));
-    const CheckOptions options{row_.what, root_, row_.needs.credits};
+    const CheckOptions options{row_.what, root_, row_.needs.credits, row_.tree};
     const CheckOutcome plain = check_schedules(schedules, options);
     TUTTI_TRY(count(plain, "schedules", proof));
     for (const bool fuse : {true, false}) {
       TUTTI_TRY(plans, lower_all(schedules, options_of(row_, fuse)));
       const int credits = lowered_credits(plans, row_.needs.credits);
-      const CheckOutcome lowered = check_lowered(plans, {row_.what, root_, credits});
-      TUTTI_TRY(count(lowered, fuse ? "lowered" : "lowered without fusion", proof));
       // Without fusion every reduce rounds by itself, so only the fused plans hold the schedule's expression trees.
+      const CheckOutcome lowered = check_lowered(plans, {row_.what, root_, credits, fuse ? row_.tree : Tree::any});
+      TUTTI_TRY(count(lowered, fuse ? "lowered" : "lowered without fusion", proof));
       if (fuse && lowered.trees != plain.trees)
         return Status::error(TUTTI_INTERNAL, label(row_, ranks_, root_, "lowered") +
                                                  ": computes other expression trees than the schedules");

@@ -21,8 +21,9 @@ enum class StepOp : std::uint8_t { send, recv, copy, reduce, wait };
 enum class Space : std::uint8_t { input = 0, output = 1, scratch = 2 };
 
 /// One chunk of one of the three buffers of a rank. Chunk numbers of input and output are those of the whole
-/// collective: in all_gather, rank r's input is chunk r; in reduce_scatter, rank r's output is chunk r. all_to_all alone
-/// numbers by peer: input chunk c is this rank's block for rank c, output chunk c is rank c's block for this rank.
+/// collective: in all_gather, rank r's input is chunk r; in reduce_scatter, rank r's output is chunk r. all_to_all
+/// alone numbers by peer: input chunk c is this rank's block for rank c, output chunk c is rank c's block for this
+/// rank.
 struct Slot {
   std::uint32_t space : 2;
   std::uint32_t chunk : 30;

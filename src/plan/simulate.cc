@@ -3,21 +3,10 @@
 
 #include <algorithm>
 
+#include "src/plan/tree.h"
+#include "src/plan/word_mix.h"
+
 namespace tutti::core {
-
-namespace {
-
-/// splitmix64's finaliser (Steele, Lea & Flood, OOPSLA 2014): every output bit depends on every input bit.
-std::uint64_t mix(std::uint64_t x) {
-  x += 0x9e3779b97f4a7c15u;
-  x = (x ^ (x >> 30)) * 0xbf58476d1ce4e5b9u;
-  x = (x ^ (x >> 27)) * 0x94d049bb133111ebu;
-  return x ^ (x >> 31);
-}
-std::uint64_t join_trees(std::uint64_t a, std::uint64_t b) { return mix(a + b); }
-std::uint64_t round_tree(std::uint64_t a) { return mix(a ^ 0x726f756e64u); }
-
-}  // namespace
 
 Simulation::Simulation(const Program& program, const SimulateOptions& options, Words words)
     : program_(program), options_(options), words_(words) {
@@ -64,7 +53,7 @@ Simulation::Simulation(const Program& program, const SimulateOptions& options, W
 
 std::uint64_t Simulation::word(std::size_t operation, int rank, std::uint32_t chunk) const {
   if (words_.only_rank >= 0) return rank == words_.only_rank ? 1 : 0;
-  return mix((std::uint64_t{chunk} << 32 | static_cast<std::uint32_t>(rank)) ^ mix(operation + 1));
+  return mix_word((std::uint64_t{chunk} << 32 | static_cast<std::uint32_t>(rank)) ^ mix_word(operation + 1));
 }
 
 std::uint64_t Simulation::input_sum(std::size_t operation, int rank, std::uint32_t chunk) const {
@@ -205,10 +194,10 @@ bool Simulation::read_operands(std::uint32_t thread, const Instruction& instruct
                   "adds " + contract.describe_piece(piece.piece) + " to " + contract.describe_piece(result.piece));
     } else {
       result.value.sum += piece.value.sum;
-      result.value.tree = join_trees(result.value.tree, piece.value.tree);
+      result.value.tree = sum_hash(result.value.tree, piece.value.tree);
     }
   }
-  if (instruction.rounds) result.value.tree = round_tree(result.value.tree);
+  if (instruction.rounds) result.value.tree = rounded_hash(result.value.tree);
   return check_piece(thread, instruction, result) && apply_final(instruction, finals, result);
 }
 
@@ -323,7 +312,7 @@ bool Simulation::read_input(std::uint32_t thread, const Instruction& instruction
   if (options_.check_marks && contract.reducing() && !instruction.scale)
     return fail(Rule::scale, "reads input " + std::to_string(chunk) + " raw but does not scale it");
   piece.value.sum = word(instruction.operation, rank, chunk);
-  piece.value.tree = mix(word(instruction.operation, rank, chunk) ^ 0x6c656166u);
+  piece.value.tree = leaf_hash(word(instruction.operation, rank, chunk));
   piece.piece = contract.piece_of_input(rank, chunk);
   piece.final = false;
   return true;

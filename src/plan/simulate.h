@@ -10,6 +10,7 @@
 #include <vector>
 
 #include "src/plan/program.h"
+#include "src/plan/tree.h"
 #include "src/plan/violation.h"
 
 namespace tutti::core {
@@ -18,6 +19,7 @@ struct SimulateOptions {
   int credits = 1;           ///< unconsumed messages that an edge holds; 0: rendezvous
   int return_every = 1;      ///< consumed messages become credit in lots of this size
   bool check_marks = false;  ///< lowered plans of reductions: prove first and final touch
+  Tree tree = Tree::any;     ///< that every output chunk of a reduction must be
 };
 
 struct SimulateStats {

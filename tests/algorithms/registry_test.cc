@@ -86,6 +86,29 @@ TEST_P(Row, needs_every_credit_it_states) {
   EXPECT_TRUE(stuck) << "one credit fewer would do";
 }
 
+bool keeps_tree(Algorithm row, Tree tree) {
+  row.tree = tree;
+  for (int ranks = 1; ranks <= 9; ++ranks) {
+    if (!admits(row, ranks)) continue;
+    for (int root = 0; root < (is_rooted(row.what) ? ranks : 1); ++root) {
+      const auto schedules = build_all(row, ranks, root);
+      if (!schedules.is_ok() || !check_schedules(*schedules, {row.what, root, row.needs.credits, tree}).ok())
+        return false;
+    }
+  }
+  return true;
+}
+
+TEST_P(Row, declares_the_tree_it_keeps) {
+  const Algorithm& row = *GetParam();
+  if (!is_reduction(row.what)) {
+    EXPECT_EQ(row.tree, Tree::any) << "it adds nothing";
+    return;
+  }
+  for (const Tree tree : {Tree::rank_order, Tree::balanced})
+    EXPECT_EQ(keeps_tree(row, tree), row.tree == tree) << tree_name(tree);
+}
+
 TEST_P(Row, says_whether_it_forwards) {
   const Algorithm& row = *GetParam();
   if (!has_blocks(row.what)) return;

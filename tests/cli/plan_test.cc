@@ -8,6 +8,7 @@
 #include <cstdio>
 #include <nlohmann/json.hpp>
 
+#include "src/base/types.h"
 #include "src/plan/check.h"
 #include "src/plan/serialize.h"
 
@@ -62,6 +63,14 @@ TEST(Plan, list_names_every_row_with_its_formula_and_source) {
   const auto json = nlohmann::json::parse(plan("--list --format json --ranks 4").output);
   EXPECT_EQ(json["rows"].size(), algorithms().size());
   EXPECT_EQ(json["rows"][0]["cost"]["rounds"], 6);
+  EXPECT_NE(outcome.output.find("L4 balanced"), std::string::npos) << outcome.output;
+  for (const auto& row : json["rows"]) {
+    const Algorithm* algorithm =
+        find_algorithm(*find_collective(row["collective"].get<std::string>()), row["algorithm"].get<std::string>());
+    ASSERT_NE(algorithm, nullptr);
+    EXPECT_EQ(row["tree"], tree_name(algorithm->tree));
+    EXPECT_EQ(row["determinism"], determinism_level(*algorithm));
+  }
 }
 
 TEST(Plan, check_prints_a_line_a_row_and_totals) {

@@ -106,5 +106,34 @@ TEST(BadRow, wrong_association_is_refused_with_its_place) {
   EXPECT_NE(proof.status().message().find("another expression tree"), std::string::npos) << proof.status().message();
 }
 
+/// rank_order, said of a row that adds in another order on all ranks alike.
+Result<Schedule> build_backwards(const BuildRequest& request) {
+  const Placement& placement = *request.placement;
+  const auto ranks = static_cast<std::uint32_t>(placement.ranks);
+  ScheduleBuilder steps(request, {.chunks = 1, .scratch_chunks = ranks + 1});
+  exchange_all(steps, placement);
+  steps.copy(piece(placement, placement.ranks - 1), scratch(ranks));
+  for (int sender = placement.ranks - 2; sender >= 0; --sender) steps.reduce(piece(placement, sender), scratch(ranks));
+  return steps.copy(scratch(ranks), output(0)).finish();
+}
+
+TEST(BadRow, a_tree_that_is_not_the_declared_one_is_refused_with_its_place) {
+  Algorithm row = row_of(build_backwards, 1);
+  EXPECT_TRUE(check_row(row, 4).is_ok()) << "all ranks agree";
+  row.tree = Tree::rank_order;
+  EXPECT_TRUE(check_row(row, 2).is_ok()) << "a + b is b + a";
+  for (const Tree tree : {Tree::rank_order, Tree::balanced}) {
+    row.tree = tree;
+    const auto proof = check_row(row, 4);
+    ASSERT_FALSE(proof.is_ok());
+    EXPECT_NE(proof.status().message().find("rank 0 lane 0 step 10 (bad.cc:"), std::string::npos)
+        << proof.status().message();
+    EXPECT_NE(
+        proof.status().message().find("is not the " + std::string(tree_name(tree)) + " tree that the row declares"),
+        std::string::npos)
+        << proof.status().message();
+  }
+}
+
 }  // namespace
 }  // namespace tutti::core
