@@ -41,6 +41,8 @@ class BalancedTree {
   /// Near to far: in the order of their ranges; the nearest are the smallest (but for one rank).
   const std::vector<Subtree>& children() const { return children_; }
 
+  /// Whose view this is.
+  int rank() const { return placement_.rank; }
   int rank_of(int number) const { return (number + root_) % placement_.ranks; }
   /// The same tree as another rank sees it.
   BalancedTree seen_by(int number) const {

@@ -81,16 +81,101 @@ RowCost cost_reduce(int ranks, int radix) {
           .messages = sends};
 }
 
+/// Where a rank holds a block of its subtree. On the way the last rank but the root has it in scratch: number v holds
+/// block v+1+k in scratch k.
+struct BlockSlots {
+  Space at_root;    ///< gather: output; scatter: input
+  Space at_itself;  ///< the other one
+
+  Slot of(const BalancedTree& tree, int block) const {
+    const auto rank = static_cast<std::uint32_t>(tree.rank_of(block));
+    if (tree.is_root()) return Slot::of(at_root, rank);
+    if (block == tree.own().first) return Slot::of(at_itself, rank);
+    return scratch(static_cast<std::uint32_t>(block - tree.own().first - 1));
+  }
+};
+
+ScheduleBuilder::Shape shape_for_blocks(const BuildRequest& request, const BalancedTree& tree) {
+  const auto ranks = static_cast<std::uint32_t>(request.placement->ranks);
+  if (tree.is_root() || tree.is_leaf()) return {.chunks = ranks, .scratch_chunks = 0};
+  return {.chunks = ranks,
+          .scratch_chunks = static_cast<std::uint32_t>(tree.own().size - 1),
+          .scratch_holds = static_cast<std::uint32_t>(tree.rank_of(tree.own().first + 1))};
+}
+
+Result<Schedule> build_gather(const BuildRequest& request, int radix) {
+  const BalancedTree tree(request, radix);
+  const BalancedTree above = tree.is_root() ? tree : tree.seen_by(tree.parent());
+  const BlockSlots slots{.at_root = Space::output, .at_itself = Space::input};
+  const auto own = static_cast<std::uint32_t>(request.placement->rank);
+  ScheduleBuilder steps(request, shape_for_blocks(request, tree));
+  const auto pass_on = [&](int block) {
+    if (!tree.is_root()) steps.send(above.rank(), slots.of(tree, block), slots.of(above, block));
+  };
+  if (tree.is_root()) steps.copy(input(own), output(own));
+  pass_on(tree.own().first);
+  for (const Subtree& child : tree.children()) {
+    const BalancedTree below = tree.seen_by(child.first);
+    for (int block = child.first; block < child.first + child.size; ++block) {
+      steps.recv(below.rank(), slots.of(below, block), slots.of(tree, block));
+      pass_on(block);
+    }
+  }
+  return steps.finish();
+}
+
+RowCost cost_gather(int ranks, int radix) {
+  const BalancedTreeShape tree(ranks, radix);
+  const double blocks = tree.largest_subtree;
+  return {.rounds = static_cast<double>(tree.depth), .sent = blocks / ranks, .reduced = 0, .messages = blocks};
+}
+
+/// gather backwards.
+Result<Schedule> build_scatter(const BuildRequest& request, int radix) {
+  const BalancedTree tree(request, radix);
+  const BalancedTree above = tree.is_root() ? tree : tree.seen_by(tree.parent());
+  const BlockSlots slots{.at_root = Space::input, .at_itself = Space::output};
+  const auto own = static_cast<std::uint32_t>(request.placement->rank);
+  ScheduleBuilder steps(request, shape_for_blocks(request, tree));
+  const auto fetch = [&](int block) {
+    if (!tree.is_root()) steps.recv(above.rank(), slots.of(above, block), slots.of(tree, block));
+  };
+  for (auto child = tree.children().rbegin(); child != tree.children().rend(); ++child) {
+    const BalancedTree below = tree.seen_by(child->first);
+    for (int block = child->first + child->size - 1; block >= child->first; --block) {
+      fetch(block);
+      steps.send(below.rank(), slots.of(tree, block), slots.of(below, block));
+    }
+  }
+  fetch(tree.own().first);
+  if (tree.is_root()) steps.copy(input(own), output(own));
+  return steps.finish();
+}
+
+RowCost cost_scatter(int ranks, int radix) {
+  const BalancedTreeShape tree(ranks, radix);
+  return {
+      .rounds = static_cast<double>(tree.depth), .sent = (ranks - 1.0) / ranks, .reduced = 0, .messages = ranks - 1.0};
+}
+
 }  // namespace
 
 Result<Schedule> build_binomial_broadcast(const BuildRequest& request) { return build_broadcast(request, kBinomial); }
 RowCost cost_binomial_broadcast(int ranks) { return cost_broadcast(ranks, kBinomial); }
 Result<Schedule> build_binomial_reduce(const BuildRequest& request) { return build_reduce(request, kBinomial); }
 RowCost cost_binomial_reduce(int ranks) { return cost_reduce(ranks, kBinomial); }
+Result<Schedule> build_binomial_gather(const BuildRequest& request) { return build_gather(request, kBinomial); }
+RowCost cost_binomial_gather(int ranks) { return cost_gather(ranks, kBinomial); }
+Result<Schedule> build_binomial_scatter(const BuildRequest& request) { return build_scatter(request, kBinomial); }
+RowCost cost_binomial_scatter(int ranks) { return cost_scatter(ranks, kBinomial); }
 
 Result<Schedule> build_k_nomial_broadcast(const BuildRequest& request) { return build_broadcast(request, kFour); }
 RowCost cost_k_nomial_broadcast(int ranks) { return cost_broadcast(ranks, kFour); }
 Result<Schedule> build_k_nomial_reduce(const BuildRequest& request) { return build_reduce(request, kFour); }
 RowCost cost_k_nomial_reduce(int ranks) { return cost_reduce(ranks, kFour); }
+Result<Schedule> build_k_nomial_gather(const BuildRequest& request) { return build_gather(request, kFour); }
+RowCost cost_k_nomial_gather(int ranks) { return cost_gather(ranks, kFour); }
+Result<Schedule> build_k_nomial_scatter(const BuildRequest& request) { return build_scatter(request, kFour); }
+RowCost cost_k_nomial_scatter(int ranks) { return cost_scatter(ranks, kFour); }
 
 }  // namespace tutti::core

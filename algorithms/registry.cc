@@ -28,6 +28,14 @@ TUTTI_DECLARE_ROW(binomial_broadcast);
 TUTTI_DECLARE_ROW(binomial_reduce);
 TUTTI_DECLARE_ROW(k_nomial_broadcast);
 TUTTI_DECLARE_ROW(k_nomial_reduce);
+TUTTI_DECLARE_ROW(binomial_gather);
+TUTTI_DECLARE_ROW(binomial_scatter);
+TUTTI_DECLARE_ROW(k_nomial_gather);
+TUTTI_DECLARE_ROW(k_nomial_scatter);
+TUTTI_DECLARE_ROW(scatter_allgather_broadcast);
+TUTTI_DECLARE_ROW(pairwise_all_to_all);
+TUTTI_DECLARE_ROW(bruck_all_to_all);
+TUTTI_DECLARE_ROW(one_shot_all_to_all);
 TUTTI_DECLARE_ROW(chain_reduce);
 TUTTI_DECLARE_ROW(one_shot_reduce);
 TUTTI_DECLARE_ROW(one_shot_gather);
@@ -50,6 +58,8 @@ constexpr Needs kExchange{.credits = 1, .power_of_two = false, .max_ranks = 0, .
 constexpr Needs kExchangeForwarding{.credits = 1, .power_of_two = false, .max_ranks = 0, .forwards = true};
 // Sends and receives on different lanes, so that a rendezvous suffices.
 constexpr Needs kLanesPowerOfTwo{.credits = 0, .power_of_two = true, .max_ranks = 0, .forwards = true};
+// Four sends of a batch before its receives.
+constexpr Needs kBatches{.credits = 4, .power_of_two = false, .max_ranks = 0, .forwards = true};
 constexpr Needs kOneWay{.credits = 0, .power_of_two = false, .max_ranks = 0, .forwards = false};
 constexpr Needs kOneWayForwarding{.credits = 0, .power_of_two = false, .max_ranks = 0, .forwards = true};
 
@@ -88,6 +98,8 @@ constexpr Algorithm kRows[] = {
      "floor(log2 p)", "ceil(log2 p) n", kTreeSource},
     {"k_nomial", TUTTI_BROADCAST, kOneWayForwarding, build_k_nomial_broadcast, cost_k_nomial_broadcast,
      "floor(log4(3p-2))", "up to 3 ceil(log4 p) n", kRadixSource},
+    {"scatter_allgather", TUTTI_BROADCAST, kOneWayForwarding, build_scatter_allgather_broadcast, cost_scatter_allgather_broadcast,
+     "p-1", "2(p-1)/p n", "Barnett et al., Supercomputing 1994: scatter, then collect"},
     {"chain", TUTTI_REDUCE, kOneWayForwarding, build_chain_reduce, cost_chain_reduce,
      "p-1", "n", kChainSource},
     {"binomial", TUTTI_REDUCE, kOneWayForwarding, build_binomial_reduce, cost_binomial_reduce,
@@ -98,8 +110,22 @@ constexpr Algorithm kRows[] = {
      "1", "n", kDirectSource, Tree::rank_order},
     {"one_shot", TUTTI_GATHER, kOneWay, build_one_shot_gather, cost_one_shot_gather,
      "1", "1/p n", kDirectSource},
+    {"binomial", TUTTI_GATHER, kOneWayForwarding, build_binomial_gather, cost_binomial_gather,
+     "floor(log2 p)", "floor(p/2)/p n", kTreeSource},
+    {"k_nomial", TUTTI_GATHER, kOneWayForwarding, build_k_nomial_gather, cost_k_nomial_gather,
+     "floor(log4(3p-2))", "floor((p+2)/4)/p n", kRadixSource},
     {"one_shot", TUTTI_SCATTER, kOneWay, build_one_shot_scatter, cost_one_shot_scatter,
      "1", "(p-1)/p n", kDirectSource},
+    {"binomial", TUTTI_SCATTER, kOneWayForwarding, build_binomial_scatter, cost_binomial_scatter,
+     "floor(log2 p)", "(p-1)/p n", kTreeSource},
+    {"k_nomial", TUTTI_SCATTER, kOneWayForwarding, build_k_nomial_scatter, cost_k_nomial_scatter,
+     "floor(log4(3p-2))", "(p-1)/p n", kRadixSource},
+    {"one_shot", TUTTI_ALL_TO_ALL, kExchange, build_one_shot_all_to_all, cost_one_shot_all_to_all,
+     "1", "(p-1)/p n", kDirectSource},
+    {"pairwise", TUTTI_ALL_TO_ALL, kExchange, build_pairwise_all_to_all, cost_pairwise_all_to_all,
+     "p-1", "(p-1)/p n", "Thakur et al., IJHPCA 19(1), 2005"},
+    {"bruck", TUTTI_ALL_TO_ALL, kBatches, build_bruck_all_to_all, cost_bruck_all_to_all,
+     "sum ceil(m_k/4)", "(sum m_k)/p n", "Bruck et al., IEEE TPDS 8(11), 1997"},
 };
 // clang-format on
 

@@ -79,6 +79,26 @@ TEST(KNomial, reduce_adds_in_rank_order_counted_from_the_root) {
   }
 }
 
+TEST(KNomial, gather_and_scatter_move_every_block_once_a_level_and_copy_none_on_the_way) {
+  for (const tutti_collective what : {TUTTI_GATHER, TUTTI_SCATTER})
+    for (const char* name : {"binomial", "k_nomial"}) {
+      const int ranks = 13, root = 5;
+      const auto schedules = build_all(*find_algorithm(what, name), ranks, root);
+      ASSERT_TRUE(schedules.is_ok());
+      const auto plans = lower_all(*schedules, lower_options(what, 0));
+      ASSERT_TRUE(plans.is_ok());
+      for (const LoweredPlan& plan : *plans) {
+        EXPECT_FALSE(plan.equal_chunks) << "blocks of any size";
+        int into_memory = 0;
+        for (const Action& action : plan.lanes.at(0))
+          if (action.kind == ActionKind::receive && action.keep) ++into_memory;
+        const bool receives_all = what == TUTTI_GATHER && plan.rank == root;
+        const bool receives_one = what == TUTTI_SCATTER && plan.rank != root;
+        EXPECT_EQ(into_memory, receives_all ? ranks - 1 : receives_one ? 1 : 0) << name << " rank " << plan.rank;
+      }
+    }
+}
+
 TEST(KNomial, a_rank_that_adds_and_sends_does_both_in_one_pass) {
   const auto schedules = build_all(*find_algorithm(TUTTI_REDUCE, "binomial"), 8, 0);
   ASSERT_TRUE(schedules.is_ok());

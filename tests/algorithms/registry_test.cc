@@ -112,7 +112,8 @@ TEST_P(Row, declares_the_tree_it_keeps) {
 TEST_P(Row, says_whether_it_forwards) {
   const Algorithm& row = *GetParam();
   if (!has_blocks(row.what)) return;
-  const auto schedules = build_all(row, admits(row, 5) ? 5 : 4, 0);
+  // 7: two levels in every tree; 8 for powers of two.
+  const auto schedules = build_all(row, admits(row, 7) ? 7 : 8, 0);
   ASSERT_TRUE(schedules.is_ok());
   bool forwards = false;
   for (const Schedule& schedule : *schedules)
@@ -166,15 +167,16 @@ TEST(Registry, random_mixes_of_rows_share_a_window_of_slots) {
   }
 }
 
+// All proofs of these sizes, and 1000 ranks: large_jobs_nightly.cc.
 TEST(Registry, builds_and_proves_large_jobs) {
-  for (const Algorithm& row : algorithms()) {
-    const int ranks = 300;
-    if (!admits(row, ranks)) continue;
-    const auto schedules = build_all(row, ranks, ranks / 2);
-    ASSERT_TRUE(schedules.is_ok());
-    const CheckOutcome outcome = check_schedules(*schedules, {row.what, ranks / 2, row.needs.credits});
-    EXPECT_TRUE(outcome.ok()) << row_label(row) << ": " << outcome.violation->to_string("");
-  }
+  for (const Algorithm& row : algorithms())
+    for (const int ranks : {96, 128, 257}) {
+      if (!admits(row, ranks)) continue;
+      const auto schedules = build_all(row, ranks, ranks / 2);
+      ASSERT_TRUE(schedules.is_ok());
+      const CheckOutcome outcome = check_schedules(*schedules, {row.what, ranks / 2, row.needs.credits});
+      EXPECT_TRUE(outcome.ok()) << row_label(row) << ": " << outcome.violation->to_string("");
+    }
 }
 
 }  // namespace

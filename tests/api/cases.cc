@@ -193,7 +193,7 @@ const std::vector<std::string>& rows_of(tutti_collective what) {
       {"ring", "recursive_doubling", "halving_doubling", "one_shot", "two_shot"},
       {"ring", "recursive_doubling", "one_shot"},
       {"ring", "recursive_halving", "one_shot"},
-      {"chain", "one_shot", "binomial", "k_nomial"},
+      {"chain", "one_shot", "binomial", "k_nomial", "scatter_allgather"},
       {"dissemination"},
       {},
       {}};

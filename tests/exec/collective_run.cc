@@ -108,7 +108,8 @@ Bindings make_bindings(const Algorithm& row, const RunOptions& options, const Lo
       bindings.divisor = static_cast<std::uint64_t>(plan.ranks);
   }
   bindings.epoch_bits = kTestEpoch;
-  bindings.fifo_bytes = 4 * (options.slice + kLineStride);
+  // Messages that a row keeps unconsumed, one that a forwarding rank holds, and a gap where the FIFO wraps.
+  bindings.fifo_bytes = (static_cast<std::size_t>(std::max(row.needs.credits, 2)) + 2) * (options.slice + kLineStride);
   return bindings;
 }
 
