@@ -11,6 +11,7 @@
 
 #include "src/base/text.h"
 #include "src/base/types.h"
+#include "src/cli/plan_why.h"
 #include "src/plan/check.h"
 #include "src/plan/render.h"
 #include "src/plan/serialize.h"
@@ -36,6 +37,7 @@ struct Options {
   int rank = -1;
   int root = 0;
   std::string format = "text";
+  PlanWhyOptions why;
 };
 
 Status wrong(const std::string& option, const std::string& value, const std::string& allowed) {
@@ -249,6 +251,7 @@ int run_plan(const Options& options) {
   constexpr std::string_view kFormats[] = {"text", "json", "dot", "svg"};
   if (std::find(std::begin(kFormats), std::end(kFormats), options.format) == std::end(kFormats))
     return report_error(wrong("--format", options.format, "text, json, dot, svg"));
+  if (options.why.wanted) return run_plan_why(options.collective, options.ranks, options.why);
   if (options.list) return print_list(options);
   if (options.check) return check_plans(options);
   return print_plan(options);
@@ -344,6 +347,7 @@ void register_plan(CLI::App& program, int& exit_code) {
   command->add_option("--root", options->root, "Root of a rooted collective")->capture_default_str();
   command->add_option("--format", options->format, "text, json, dot (Graphviz), svg")->capture_default_str();
   command->add_flag("--lowered", options->lowered, "The actions that the executor runs, instead of the portable steps");
+  add_plan_why_options(*command, options->why);
   command->callback([options, &exit_code] { exit_code = run_plan(*options); });
 }
 

@@ -62,6 +62,7 @@ struct CommunicatorParts {
   std::vector<Member> members;
   SharedBlock control;        ///< this rank's control page
   std::vector<PeerEnd> ends;  ///< by rank
+  CostTable cost;             ///< rank 0's
 };
 
 class Communicator {
@@ -171,6 +172,7 @@ class Communicator {
   ControlPage* control_;
   std::unique_ptr<ChannelSet> channel_set_;  // outlives the communicator in the process's limbo
   ChannelSet& channels_;
+  CostTable cost_table_;  // for the groups split off
   Selector selector_;
   PlanCache plans_;
   std::unique_ptr<PointToPoint> point_to_point_;

@@ -11,6 +11,7 @@
 #include "src/base/log.h"
 #include "src/base/random.h"
 #include "src/comm/communicator.h"
+#include "src/comm/cost_cache.h"
 
 namespace tutti::core {
 
@@ -22,6 +23,8 @@ constexpr std::uint64_t kFirstEpoch = 1;
 struct Payload {
   std::uint64_t control_offset;
   CpuMask cpus;
+  std::uint64_t selection;  ///< selection_hash of this rank's library
+  // Rank 0's ends with its cost table as text.
 };
 
 Result<Config> make_config(const tutti_config* config, const Config* parent) {
@@ -138,10 +141,17 @@ Result<std::unique_ptr<Communicator>> Communicator::create(const UniqueIdBytes& 
   self.agreed = parts.config.agreed_text() + ";";
   std::replace(self.agreed.begin(), self.agreed.end(), ';', '\n');
   self.address = process->endpoint().address();
+  CostTable cost;
+  if (rank == 0) {
+    // Before the others are let in, so that they sleep meanwhile.
+    TUTTI_TRY(found, process->cost_table(parts.config));
+    cost = std::move(found);
+  }
   TUTTI_TRY(control, make_control_page(*process, self.member_id, ranks));
   parts.control = control;
-  const Payload payload{control.offset, process->cpus()};
+  const Payload payload{control.offset, process->cpus(), selection_hash(ranks)};
   self.payload.assign(reinterpret_cast<const char*>(&payload), sizeof payload);
+  if (rank == 0) self.payload += format_cost_table(cost);
 
   auto joined = join(std::move(request));
   if (!joined.is_ok()) {
@@ -181,13 +191,21 @@ Status Communicator::assemble(CommunicatorParts& parts, std::vector<Introduction
   }
   TUTTI_TRY(status);
   const int ranks = static_cast<int>(introductions.size());
+  std::uint64_t selection = 0;  // rank 0's
   for (int r = 0; r < ranks; ++r) {
     const Introduction& introduction = introductions[static_cast<std::size_t>(r)];
     const auto& link = links[introduction.process];
     Payload payload{};
-    if (introduction.payload.size() != sizeof payload)
+    if (introduction.payload.size() < sizeof payload)
       return Status::error(TUTTI_INTERNAL, "rank " + std::to_string(r) + " introduced itself in another format", r);
     std::memcpy(&payload, introduction.payload.data(), sizeof payload);
+    if (r == 0) {
+      auto cost = parse_cost_table(introduction.payload.substr(sizeof payload), CostTableUse::named);
+      if (!cost.is_ok()) return Status(cost.status()).with_context("the cost table of rank 0").with_rank(0);
+      parts.cost = std::move(*cost);
+      selection = payload.selection;
+    }
+    TUTTI_TRY(compare_selection(selection, payload.selection, r));
     TUTTI_TRY(end, find_control_page(*link, payload.control_offset, r, ranks));
     parts.ends.push_back(end);
     parts.members.push_back({introduction.member_id, introduction.process, introduction.pid, payload.cpus, link});
@@ -199,7 +217,7 @@ Result<std::unique_ptr<Communicator>> Communicator::split(int color, int key, co
   TUTTI_TRY(check_config(config));
   struct Card {
     std::int32_t color, key;
-    std::uint64_t member_id, control_offset, agreed;
+    std::uint64_t member_id, control_offset, agreed, cost;
   };
   std::vector<Card> cards(members_.size());
   CommunicatorParts parts;
@@ -207,7 +225,8 @@ Result<std::unique_ptr<Communicator>> Communicator::split(int color, int key, co
   parts.config = std::move(settings);
   parts.process = process_;
   TUTTI_TRY(member_random, make_unique_id());
-  Card own{color, key, 0, 0, hash_text(parts.config.agreed_text())};
+  parts.cost = inherited_cost_table(parts.config, cost_table_);
+  Card own{color, key, 0, 0, hash_text(parts.config.agreed_text()), parts.cost.hash()};
   std::memcpy(&own.member_id, member_random.data(), sizeof own.member_id);
   own.member_id |= 1;
   // The page is as large as the largest group can be, since its size is not known before the exchange.
@@ -253,6 +272,8 @@ Result<std::unique_ptr<Communicator>> Communicator::split(int color, int key, co
                               " differ from those of rank " + std::to_string(group.front()),
                           r)
                 .with_remedy("the knobs marked agreed in docs/knobs.md must be equal on all ranks of a group");
+    if (Status cost = compare_cost(first.cost, group.front(), card.cost, r); end.is_ok() && !cost.is_ok())
+      end = std::move(cost).with_context("split of communicator \"" + name_ + "\"");
     if (!end.is_ok()) {
       abandoned_.push_back(parts.control);
       return end.status();
@@ -287,7 +308,9 @@ Communicator::Communicator(CommunicatorParts parts)
       channel_set_(std::make_unique<ChannelSet>(process_->endpoint(), process_->arena(), rank_, std::move(parts.ends),
                                                 &process_->fifos())),
       channels_(*channel_set_),
-      selector_(ranks(), shared_memory_cost(ranks(), cores_)),
+      cost_table_(std::move(parts.cost)),
+      selector_(ranks(), shared_memory_cost(cost_table_, ranks(), cores_),
+                static_cast<Reproducible>(config_.reproducible_index())),
       plans_(Placement{rank_, ranks(), {}}),
       clock_(tick_clock()),
       policy_(WaitPolicy::make(config_.spin_us(), ranks(), cores_)),

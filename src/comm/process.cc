@@ -10,6 +10,7 @@
 #include <cstdlib>
 
 #include "src/comm/communicator.h"
+#include "src/comm/cost_cache.h"
 #include "src/exec/waiting.h"
 #include "transports/registry.h"
 
@@ -73,6 +74,16 @@ Result<Process*> Process::get(const Config& config, const std::string& job) {
 }
 
 Process::~Process() = default;
+
+Result<CostTable> Process::cost_table(const Config& config) {
+  if (!measures_cost(config)) return find_cost_table(config);
+  std::lock_guard lock(cost_mutex_);
+  if (!cost_) {
+    TUTTI_TRY(found, find_cost_table(config));
+    cost_ = std::move(found);
+  }
+  return *cost_;
+}
 
 void Process::attach(Communicator* communicator) {
   std::lock_guard lock(mutex_);

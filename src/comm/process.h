@@ -8,11 +8,13 @@
 #include <cstdint>
 #include <memory>
 #include <mutex>
+#include <optional>
 #include <string>
 #include <vector>
 
 #include "src/base/config.h"
 #include "src/comm/bootstrap.h"
+#include "src/comm/cost_model.h"
 #include "src/comm/engine.h"
 #include "src/comm/user_memory.h"
 #include "src/comm/watcher.h"
@@ -59,6 +61,9 @@ class Process {
   /// Processors that this process may run on (affinity mask at its first communicator).
   const CpuMask& cpus() const { return cpus_; }
 
+  /// The cost table of jobs whose rank 0 is here; found, or measured, once (cost_cache.h).
+  Result<CostTable> cost_table(const Config& config);
+
   FifoBudget& fifos() { return fifos_; }
   /// Takes idle FIFOs of other communicators back while the budget is exceeded.
   void trim_fifos(const Communicator* own);
@@ -87,6 +92,8 @@ class Process {
   std::vector<Communicator*> communicators_;
   std::vector<std::unique_ptr<Limbo>> limbo_;
   CpuMask cpus_{};
+  std::mutex cost_mutex_;
+  std::optional<CostTable> cost_;  // where cost=measured
   std::atomic<bool> keep_recorder_{false};
   std::unique_ptr<Watcher> watcher_;  // last: its thread calls on_lost
 };

@@ -12,7 +12,8 @@
 namespace tutti::core {
 namespace {
 
-LinkCost shm() { return shared_memory_cost(8, 64); }
+LinkCost documented_cost(int ranks, int cores) { return shared_memory_cost(CostTable{}, ranks, cores); }
+LinkCost shm() { return documented_cost(8, 64); }
 
 double predicted(const Algorithm& row, const LinkCost& link, int ranks, std::uint64_t bytes) {
   return predict_ns(row.cost(ranks), link, bytes);
@@ -44,24 +45,27 @@ TEST(CostModel, adds_the_four_terms) {
 }
 
 TEST(CostModel, more_ranks_than_cores_cost_turns_of_the_scheduler) {
-  const LinkCost roomy = shared_memory_cost(4, 4), crowded = shared_memory_cost(8, 4);
+  const LinkCost roomy = documented_cost(4, 4), crowded = documented_cost(8, 4);
   EXPECT_GT(crowded.alpha_ns, 10 * roomy.alpha_ns);
   EXPECT_GT(crowded.beta_ns, roomy.beta_ns);
   EXPECT_NE(crowded.kind, roomy.kind);
-  EXPECT_DOUBLE_EQ(shared_memory_cost(16, 4).beta_ns, 2 * crowded.beta_ns);
-  EXPECT_TRUE(std::isfinite(shared_memory_cost(3, 0).beta_ns));
+  EXPECT_DOUBLE_EQ(documented_cost(16, 4).beta_ns, 2 * crowded.beta_ns);
+  EXPECT_DOUBLE_EQ(documented_cost(16, 4).alpha_ns, 2 * crowded.alpha_ns) << "each core gives each rank a turn";
+  EXPECT_TRUE(std::isfinite(documented_cost(3, 0).beta_ns));
 }
 
 TEST(Selector, chooses_the_row_that_the_model_finds_cheapest) {
-  for (int what = 0; what <= TUTTI_BARRIER; ++what)
+  for (int what = 0; what < TUTTI_COLLECTIVE_COUNT; ++what)
     for (const int ranks : {1, 2, 3, 4, 7, 8, 17, 64}) {
       const Selector selector(ranks, shm());
       for (std::uint64_t bytes = 1; bytes <= std::uint64_t{1} << 32; bytes *= 4) {
+        if (selector.consider(static_cast<tutti_collective>(what), bytes).empty()) continue;
         auto chosen = selector.choose(static_cast<tutti_collective>(what), bytes, "");
         ASSERT_TRUE(chosen.is_ok()) << chosen.status().to_string();
         ASSERT_TRUE(admits(**chosen, ranks));
         for (const Algorithm& row : algorithms())
-          if (row.what == what && admits(row, ranks)) {
+          if (row.what == equal_form(static_cast<tutti_collective>(what)) && admits(row, ranks) &&
+              what != TUTTI_ALL_TO_ALL_V) {
             ASSERT_LE(predicted(**chosen, shm(), ranks, bytes), predicted(row, shm(), ranks, bytes)) << row.name;
           }
         const auto candidates = selector.candidates(static_cast<tutti_collective>(what), bytes);
@@ -94,6 +98,29 @@ TEST(Selector, the_crossover_moves_with_beta_as_the_model_predicts) {
   dear.beta_ns *= 10;
   EXPECT_LT(crossover(Selector(kRanks, dear), TUTTI_ALL_REDUCE), crossover(Selector(kRanks, shm()), TUTTI_ALL_REDUCE))
       << "dearer bytes favour the row that sends fewer from smaller sizes on";
+}
+
+// A rank knows its own counts only: neither a row that forwards foreign blocks, nor a choice by size.
+TEST(Selector, all_to_all_v_takes_rows_of_one_hop_whatever_the_size) {
+  const Selector selector(8, shm());
+  for (const Candidate& candidate : selector.consider(TUTTI_ALL_TO_ALL_V, 1000))
+    EXPECT_EQ(candidate.row->needs.forwards, !candidate.excluded.empty()) << candidate.row->name;
+  const auto small = selector.candidates(TUTTI_ALL_TO_ALL_V, 1);
+  const auto large = selector.candidates(TUTTI_ALL_TO_ALL_V, std::uint64_t{1} << 40);
+  ASSERT_EQ(small.size(), large.size());
+  for (std::size_t i = 0; i < small.size(); ++i) EXPECT_EQ(small[i].predicted_ns, large[i].predicted_ns);
+}
+
+TEST(Selector, forms_with_counts_per_rank_take_the_rows_of_the_equal_form) {
+  const Selector selector(8, shm());
+  for (const std::uint64_t bytes : {std::uint64_t{64}, std::uint64_t{1} << 26})
+    EXPECT_EQ(*selector.choose(TUTTI_ALL_GATHER_V, bytes, ""), *selector.choose(TUTTI_ALL_GATHER, bytes, ""));
+  EXPECT_EQ((*selector.choose(TUTTI_REDUCE_SCATTER_V, 64, "ring"))->what, TUTTI_REDUCE_SCATTER);
+}
+
+TEST(Selector, the_hash_of_the_rows_differs_by_ranks_only) {
+  EXPECT_EQ(selection_hash(8), selection_hash(8));
+  EXPECT_NE(selection_hash(8), selection_hash(7));
 }
 
 TEST(Selector, does_what_it_is_told) {
@@ -132,6 +159,7 @@ TEST(Selector, explains_its_choice_with_all_candidates) {
     EXPECT_NE(text.find("8 ranks"), std::string::npos) << text;
     for (const Candidate& candidate : selector.candidates(TUTTI_ALL_REDUCE, bytes))
       EXPECT_NE(text.find("  " + std::string(candidate.row->name)), std::string::npos) << text;
+    EXPECT_NE(text.find("constants: the documented constants"), std::string::npos) << text;
   }
   EXPECT_NE(selector.explain(TUTTI_ALL_REDUCE, 8, "ring").find("as asked for"), std::string::npos);
   EXPECT_NE(selector.explain(TUTTI_ALL_REDUCE, 8, "rung").find("does not exist"), std::string::npos);
@@ -139,7 +167,7 @@ TEST(Selector, explains_its_choice_with_all_candidates) {
 
 // Thresholds come from the model, never from a number of bytes in the selector.
 TEST(Selector, holds_no_byte_literal) {
-  for (const char* name : {"/src/comm/selector.cc", "/src/comm/selector.h"}) {
+  for (const char* name : {"/src/comm/selector.cc", "/src/comm/selector.h", "/src/comm/cost_model.cc"}) {
     std::ifstream file(TUTTI_SOURCE_DIR + std::string(name));
     ASSERT_TRUE(file.good()) << name;
     std::string line;
