@@ -121,6 +121,22 @@ TUTTI_API tutti_code tutti_reduce_scatter(const void* in, void* out, uint64_t co
 /* out on every rank = in of `root`; `in` is read on root only. In place: in == out. */
 TUTTI_API tutti_code tutti_broadcast(const void* in, void* out, uint64_t count, tutti_dtype type, int root,
                                      tutti_comm* comm, const tutti_call* call, tutti_work** work);
+/* out[i] on `root` = op over all ranks of in[i]; count elements each. `out` is used on root only (NULL elsewhere is
+ * fine). In place on root: in == out. */
+TUTTI_API tutti_code tutti_reduce(const void* in, void* out, uint64_t count, tutti_dtype type, tutti_op op, int root,
+                                  tutti_comm* comm, const tutti_call* call, tutti_work** work);
+/* Each rank gives `count` elements; out on `root` holds ranks * count, block r from rank r, and is used there only. In
+ * place on root: in == out + root * count. */
+TUTTI_API tutti_code tutti_gather(const void* in, void* out, uint64_t count, tutti_dtype type, int root,
+                                  tutti_comm* comm, const tutti_call* call, tutti_work** work);
+/* in on `root` holds ranks * count elements and is read there only; rank r receives block r. In place on root:
+ * out == in + root * count. */
+TUTTI_API tutti_code tutti_scatter(const void* in, void* out, uint64_t count, tutti_dtype type, int root,
+                                   tutti_comm* comm, const tutti_call* call, tutti_work** work);
+/* in and out hold ranks * count elements each: block s of in goes to rank s, block s of out comes from rank s. There is
+ * no in-place form. */
+TUTTI_API tutti_code tutti_all_to_all(const void* in, void* out, uint64_t count, tutti_dtype type, tutti_comm* comm,
+                                      const tutti_call* call, tutti_work** work);
 /* Returns once every rank has called it. */
 TUTTI_API tutti_code tutti_barrier(tutti_comm* comm, const tutti_call* call, tutti_work** work);
 

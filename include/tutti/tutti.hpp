@@ -76,6 +76,15 @@ enum class Collective : int {
   barrier = TUTTI_BARRIER,
   send = TUTTI_SEND,
   recv = TUTTI_RECV,
+  reduce = TUTTI_REDUCE,
+  gather = TUTTI_GATHER,
+  scatter = TUTTI_SCATTER,
+  all_to_all = TUTTI_ALL_TO_ALL,
+  all_gather_v = TUTTI_ALL_GATHER_V,
+  reduce_scatter_v = TUTTI_REDUCE_SCATTER_V,
+  gather_v = TUTTI_GATHER_V,
+  scatter_v = TUTTI_SCATTER_V,
+  all_to_all_v = TUTTI_ALL_TO_ALL_V,
 };
 
 /// As `peer` of recv: whoever sends first.
@@ -555,6 +564,81 @@ class Operations {
     });
   }
 
+  /// out on `root` = op over all ranks of in[i]; out is not used elsewhere and may be empty there.
+  template <Input In, OutputFor<In> Out>
+  Outcome reduce(In&& in, Out&& out, int root, Op op = Op::sum, const CallOptions& options = {}) const {
+    if (is_rank(root) && std::ranges::size(out) != std::ranges::size(in))
+      return detail::wrong_size("reduce", "out", std::ranges::size(out), std::ranges::size(in));
+    return reduce(std::ranges::data(in), std::ranges::data(out), std::ranges::size(in), detail::type_of<In>, root, op,
+                  options);
+  }
+  /// In place on root; elsewhere data is read only.
+  template <Output Data>
+  Outcome reduce(Data&& data, int root, Op op = Op::sum, const CallOptions& options = {}) const {
+    return reduce(std::ranges::data(data), std::ranges::data(data), std::ranges::size(data), detail::type_of<Data>,
+                  root, op, options);
+  }
+  /// Raw: `count` elements of `type` each; in place when in == out.
+  Outcome reduce(const void* in, void* out, std::uint64_t count, DataType type, int root, Op op = Op::sum,
+                 const CallOptions& options = {}) const {
+    return run(options, [&](const tutti_call* call, tutti_work** work) {
+      return tutti_reduce(in, out, count, c(type), c(op), root, handle(), call, work);
+    });
+  }
+
+  /// Block r of out on `root` = in of rank r. out holds ranks() times in on root; it is not used elsewhere and may be
+  /// empty there. In place on root: in is block root of out.
+  template <Input In, OutputFor<In> Out>
+  Outcome gather(In&& in, Out&& out, int root, const CallOptions& options = {}) const {
+    const std::uint64_t count = std::ranges::size(in);
+    if (is_rank(root) && std::ranges::size(out) != count * ranks())
+      return detail::wrong_size("gather", "out", std::ranges::size(out), count * ranks());
+    return gather(std::ranges::data(in), std::ranges::data(out), count, detail::type_of<In>, root, options);
+  }
+  /// Raw: `count` elements from each rank.
+  Outcome gather(const void* in, void* out, std::uint64_t count, DataType type, int root,
+                 const CallOptions& options = {}) const {
+    return run(options, [&](const tutti_call* call, tutti_work** work) {
+      return tutti_gather(in, out, count, c(type), root, handle(), call, work);
+    });
+  }
+
+  /// out = block rank() of in on `root`. in holds ranks() times out on root; it is not used elsewhere and may be empty
+  /// there. In place on root: out is block root of in.
+  template <Input In, OutputFor<In> Out>
+  Outcome scatter(In&& in, Out&& out, int root, const CallOptions& options = {}) const {
+    const std::uint64_t count = std::ranges::size(out);
+    if (is_rank(root) && std::ranges::size(in) != count * ranks())
+      return detail::wrong_size("scatter", "in", std::ranges::size(in), count * ranks());
+    return scatter(std::ranges::data(in), std::ranges::data(out), count, detail::type_of<In>, root, options);
+  }
+  /// Raw: `count` elements to each rank.
+  Outcome scatter(const void* in, void* out, std::uint64_t count, DataType type, int root,
+                  const CallOptions& options = {}) const {
+    return run(options, [&](const tutti_call* call, tutti_work** work) {
+      return tutti_scatter(in, out, count, c(type), root, handle(), call, work);
+    });
+  }
+
+  /// Block s of out = block rank() of in of rank s: a transposition. Both have the same size, a multiple of ranks(). No
+  /// in-place form.
+  template <Input In, OutputFor<In> Out>
+  Outcome all_to_all(In&& in, Out&& out, const CallOptions& options = {}) const {
+    const std::uint64_t size = std::ranges::size(in), blocks = ranks();
+    if (std::ranges::size(out) != size) return detail::wrong_size("all_to_all", "out", std::ranges::size(out), size);
+    if (blocks > 0 && size % blocks != 0)
+      return detail::wrong_size("all_to_all", "in", size, (size / blocks + 1) * blocks);
+    return all_to_all(std::ranges::data(in), std::ranges::data(out), blocks > 0 ? size / blocks : 0,
+                      detail::type_of<In>, options);
+  }
+  /// Raw: `count` elements to and from each rank.
+  Outcome all_to_all(const void* in, void* out, std::uint64_t count, DataType type,
+                     const CallOptions& options = {}) const {
+    return run(options, [&](const tutti_call* call, tutti_work** work) {
+      return tutti_all_to_all(in, out, count, c(type), handle(), call, work);
+    });
+  }
+
   /// Done once every rank has called it.
   Outcome barrier(const CallOptions& options = {}) const {
     return run(options, [&](const tutti_call* call, tutti_work** work) { return tutti_barrier(handle(), call, work); });
@@ -603,6 +687,7 @@ class Operations {
     const int ranks = tutti_comm_ranks(handle());
     return ranks > 0 ? static_cast<std::uint64_t>(ranks) : 0;
   }
+  bool is_rank(int rank) const { return tutti_comm_rank(handle()) == rank; }
   template <class Function>
   Outcome run(const CallOptions& options, const Function& function) const {
     const detail::Call call(options);

@@ -69,15 +69,15 @@ LoweredPlan ring_plan(int rank, int ranks) {
   return must(lower(must(find_algorithm(TUTTI_ALL_REDUCE, "ring")->build(request)), LowerOptions{}));
 }
 
-Bindings bind(const std::vector<std::uint64_t>& begin, const float* in, float* out, std::byte* scratch) {
+Bindings bind(const std::vector<ChunkRange>& chunks, const float* in, float* out, std::byte* scratch) {
   Bindings b;
   b.input = reinterpret_cast<const std::byte*>(in);
   b.output = reinterpret_cast<std::byte*>(out);
   b.scratch = scratch;
-  b.begin = begin.data();
-  b.slice = std::min<std::uint64_t>(kSlice, std::max<std::uint64_t>(64, begin[1] - begin[0]));
-  b.slices = static_cast<std::uint32_t>((begin[1] - begin[0] + b.slice - 1) / b.slice);
-  b.streams = std::min(kStreams, b.slices);
+  b.input_chunks = b.output_chunks = chunks.data();
+  b.slice = std::min<std::uint64_t>(kSlice, std::max<std::uint64_t>(64, chunks[0].bytes));
+  b.slices = (chunks[0].bytes + b.slice - 1) / b.slice;
+  b.streams = static_cast<std::uint32_t>(std::min<std::uint64_t>(kStreams, b.slices));
   b.element = sizeof(float);
   b.kernel = find_reduce_kernel(TUTTI_FLOAT32, TUTTI_SUM);
   b.fingerprint = kFingerprint;
@@ -105,18 +105,18 @@ void hand_ring(ChannelSet& channels, const Bindings& b) {
   SendChannel& to_reduce = *channels.send(peer, 14);
   SendChannel& to_gather = *channels.send(peer, 15);
   ReceiveChannel *partial = nullptr, *complete = nullptr;
-  const auto piece = [&](std::size_t chunk, std::uint32_t slice) {
-    const std::uint64_t length = b.begin[chunk + 1] - b.begin[chunk], at = slice * b.slice;
+  const auto piece = [&](std::size_t chunk, std::uint64_t slice) {
+    const std::uint64_t length = b.input_chunks[chunk].bytes, at = slice * b.slice;
     return at >= length ? std::size_t{0} : static_cast<std::size_t>(std::min(length - at, b.slice));
   };
-  std::uint32_t sent = 0, reduced = 0, gathered = 0;
+  std::uint64_t sent = 0, reduced = 0, gathered = 0;
   Patience patience;
   while (gathered < b.slices) {
-    const std::uint32_t before = sent + reduced + gathered;
+    const std::uint64_t before = sent + reduced + gathered;
     if (sent < b.slices) {
       const std::size_t n = piece(other, sent);
       if (std::byte* place = to_reduce.reserve(n, kFifo)) {
-        std::memcpy(place, b.input + b.begin[other] + sent * b.slice, n);
+        std::memcpy(place, b.input + b.input_chunks[other].offset + sent * b.slice, n);
         to_reduce.commit(n, kFingerprint, kEpoch);
         ++sent;
       }
@@ -127,7 +127,7 @@ void hand_ring(ChannelSet& channels, const Bindings& b) {
       const std::size_t n = piece(own, reduced);
       if (std::byte* place = to_gather.reserve(n, kFifo)) {
         const std::byte* data = partial->data(n);
-        const std::uint64_t at = b.begin[own] + reduced * b.slice;
+        const std::uint64_t at = b.input_chunks[own].offset + reduced * b.slice;
         for (std::size_t k = 0; k < n; k += 8192) {
           const std::size_t m = std::min<std::size_t>(8192, n - k);
           const void* const sources[] = {b.input + at + k, data + k};
@@ -141,7 +141,7 @@ void hand_ring(ChannelSet& channels, const Bindings& b) {
     }
     if (complete && gathered < b.slices && complete->ready(kEpoch)) {
       const std::size_t n = piece(other, gathered);
-      std::memcpy(b.output + b.begin[other] + gathered * b.slice, complete->data(n), n);
+      std::memcpy(b.output + b.input_chunks[other].offset + gathered * b.slice, complete->data(n), n);
       complete->release(n);
       ++gathered;
     }
@@ -176,7 +176,7 @@ Summary summarize(std::vector<double> values) {
 
 class Pair {
  public:
-  explicit Pair(std::uint64_t bytes) : begin_(even_chunks(bytes / sizeof(float), sizeof(float), 2)) {
+  explicit Pair(std::uint64_t bytes) : chunks_(even_chunks(bytes / sizeof(float), sizeof(float), 2)) {
     for (int r = 0; r < 2; ++r) {
       plans_.push_back(ring_plan(r, 2));
       in_.emplace_back(bytes / sizeof(float), 1.0F);
@@ -196,7 +196,7 @@ class Pair {
         pthread_setaffinity_np(pthread_self(), sizeof core, &core);
         const auto rank = static_cast<std::size_t>(r);
         ChannelSet& channels = *world_.channels[rank];
-        Bindings bindings = bind(begin_, in_[rank].data(), out_[rank].data(), scratch_[rank].data());
+        Bindings bindings = bind(chunks_, in_[rank].data(), out_[rank].data(), scratch_[rank].data());
         EdgeTable edges;
         bindings.edges = &edges;
         CpuExecution execution;
@@ -237,7 +237,7 @@ class Pair {
     while (turn_.load() == turn) patience.tick(false);
   }
   World world_{2};
-  std::vector<std::uint64_t> begin_;
+  std::vector<ChunkRange> chunks_;
   std::vector<LoweredPlan> plans_;
   std::vector<std::vector<float>> in_, out_;
   std::vector<std::vector<std::byte>> scratch_;
@@ -289,7 +289,7 @@ Summary extra_per_step(std::size_t steps, Hand by_hand, Executor by_executor) {
 bool compare_steps() {
   constexpr std::uint32_t kSlices = 8;
   World world(2);
-  const std::vector<std::uint64_t> begin{0, kSlices * 64};
+  const ChunkRange chunk{0, kSlices * 64};
   std::vector<std::byte> in(kSlices * 64, std::byte{1}), out(kSlices * 64);
   std::vector<LoweredPlan> plans;
   std::vector<CpuExecution> executions(2);
@@ -309,7 +309,7 @@ bool compare_steps() {
       Bindings b;
       b.input = in.data();
       b.output = out.data();
-      b.begin = begin.data();
+      b.input_chunks = b.output_chunks = &chunk;
       b.slice = 64;
       b.slices = kSlices;
       b.fingerprint = kFingerprint;

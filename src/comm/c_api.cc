@@ -265,6 +265,38 @@ tutti_code tutti_broadcast(const void* in, void* out, uint64_t count, tutti_dtyp
   });
 }
 
+tutti_code tutti_reduce(const void* in, void* out, uint64_t count, tutti_dtype type, tutti_op op, int root,
+                        tutti_comm* comm, const tutti_call* call, tutti_work** work) {
+  return guarded([&] {
+    Call arguments{TUTTI_REDUCE, type, op, root, count, in, out, 0, 0, 0, {}};
+    return operate(comm, arguments, call, nullptr, work);
+  });
+}
+
+tutti_code tutti_gather(const void* in, void* out, uint64_t count, tutti_dtype type, int root, tutti_comm* comm,
+                        const tutti_call* call, tutti_work** work) {
+  return guarded([&] {
+    Call arguments{TUTTI_GATHER, type, TUTTI_SUM, root, count, in, out, 0, 0, 0, {}};
+    return operate(comm, arguments, call, nullptr, work);
+  });
+}
+
+tutti_code tutti_scatter(const void* in, void* out, uint64_t count, tutti_dtype type, int root, tutti_comm* comm,
+                         const tutti_call* call, tutti_work** work) {
+  return guarded([&] {
+    Call arguments{TUTTI_SCATTER, type, TUTTI_SUM, root, count, in, out, 0, 0, 0, {}};
+    return operate(comm, arguments, call, nullptr, work);
+  });
+}
+
+tutti_code tutti_all_to_all(const void* in, void* out, uint64_t count, tutti_dtype type, tutti_comm* comm,
+                            const tutti_call* call, tutti_work** work) {
+  return guarded([&] {
+    Call arguments{TUTTI_ALL_TO_ALL, type, TUTTI_SUM, -1, count, in, out, 0, 0, 0, {}};
+    return operate(comm, arguments, call, nullptr, work);
+  });
+}
+
 tutti_code tutti_barrier(tutti_comm* comm, const tutti_call* call, tutti_work** work) {
   return guarded([&] {
     Call arguments;
@@ -398,9 +430,9 @@ tutti_code tutti_explain(tutti_comm* comm, tutti_collective what, uint64_t bytes
   return guarded([&]() -> Status {
     if (!comm) return missing("comm");
     if (!text && capacity > 0) return missing("text");
-    if (static_cast<unsigned>(what) > TUTTI_BARRIER)
+    if (static_cast<unsigned>(what) >= TUTTI_COLLECTIVE_COUNT || tutti::core::is_point_to_point(what))
       return Status::error(TUTTI_INVALID_ARGUMENT, "what is " + std::to_string(static_cast<int>(what)))
-          .with_remedy("allowed: TUTTI_ALL_REDUCE .. TUTTI_BARRIER");
+          .with_remedy("allowed: a collective of tutti/types.h, not TUTTI_SEND or TUTTI_RECV");
     const std::string full = comm->communicator->explain(what, bytes);
     if (needed) *needed = full.size() + 1;
     if (capacity == 0) return {};

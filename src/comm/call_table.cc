@@ -8,6 +8,7 @@
 
 #include "src/base/random.h"
 #include "src/comm/communicator.h"
+#include "src/plan/contract.h"
 
 namespace tutti::core {
 
@@ -36,52 +37,66 @@ Result<CallEntry*> Communicator::find_entry(const Call& call) {
   return oldest;
 }
 
-Status Communicator::fill_entry(CallEntry& entry, const Call& call) {
+/// Chunks, and how they are sliced.
+void Communicator::cut(CallEntry& entry, const Call& call) const {
+  const LoweredPlan& plan = entry.plan->lowered;
   const auto element = static_cast<std::uint32_t>(dtype_bytes(call.type));
-  const bool blocks = call.what == TUTTI_ALL_GATHER || call.what == TUTTI_REDUCE_SCATTER;
-  entry.bytes =
-      call.what == TUTTI_BARRIER ? 0 : call.count * element * (blocks ? static_cast<std::uint64_t>(ranks()) : 1);
+  const std::uint64_t count = call.what == TUTTI_BARRIER ? 0 : call.count;
+  const Contract contract(call.what, ranks(), std::max(call.peer, 0), plan.chunks);
+  entry.input_chunks =
+      has_blocks(call.what) ? block_chunks(count, element, plan.chunks) : even_chunks(count, element, plan.chunks);
+  entry.output_chunks = entry.input_chunks;
+  // A buffer of one block begins with it. (A rank without the buffer never asks where its chunks are.)
+  const std::uint32_t foreign = rank_ == 0 ? 1 : 0;
+  if (has_blocks(call.what) && !contract.has_input(rank_, foreign)) entry.input_chunks = one_of(entry.input_chunks);
+  if (has_blocks(call.what) && !contract.has_output(rank_, foreign)) entry.output_chunks = one_of(entry.output_chunks);
+
+  const std::uint64_t longest = longest_chunk(entry.output_chunks);
+  Bindings& bindings = entry.bindings;
+  bindings.input_chunks = entry.input_chunks.data();
+  bindings.output_chunks = entry.output_chunks.data();
+  bindings.slice = std::clamp<std::uint64_t>((longest + 63) / 64 * 64, 64, config_.slice_bytes() / 64 * 64);
+  bindings.slices = std::max<std::uint64_t>(1, (longest + bindings.slice - 1) / bindings.slice);
+  const auto lanes = static_cast<std::uint32_t>(plan.lanes.size());
+  bindings.streams = std::clamp<std::uint32_t>(static_cast<std::uint32_t>(config_.lanes()), 1, kMaxLanes / lanes);
+  if (bindings.slices < bindings.streams) bindings.streams = static_cast<std::uint32_t>(bindings.slices);
+}
+
+Status Communicator::bind_kernel(Bindings& bindings, const Call& call) const {
+  if (!is_reduction(call.what)) return {};
+  bindings.kernel = find_reduce_kernel(call.type, call.op);
+  if (!bindings.kernel)
+    return Status::error(TUTTI_UNSUPPORTED, std::string(op_name(call.op)) + " of " +
+                                                std::string(dtype_name(call.type)) + " is not supported");
+  if (call.op == TUTTI_AVG) {
+    if (is_float(call.type))
+      bindings.scale = 1.0 / ranks();
+    else
+      bindings.divisor = static_cast<std::uint64_t>(ranks());
+  }
+  return {};
+}
+
+Status Communicator::fill_entry(CallEntry& entry, const Call& call) {
+  const std::uint64_t element = dtype_bytes(call.type);
+  entry.bytes = call.what == TUTTI_BARRIER
+                    ? 0
+                    : call.count * element * (has_blocks(call.what) ? static_cast<std::uint64_t>(ranks()) : 1);
   const std::string_view forced = call.algorithm.empty() ? config_.forced_algorithm(call.what) : call.algorithm;
   TUTTI_TRY(row, selector_.choose(call.what, entry.bytes, forced));
-  TUTTI_TRY(plan, plans_.get(*row, call.what == TUTTI_BROADCAST ? call.peer : -1));
-  const LoweredPlan& lowered = plan->lowered;
-  entry.begin = blocks ? block_chunks(call.count, element, lowered.chunks)
-                       : even_chunks(call.what == TUTTI_BARRIER ? 0 : call.count, element, lowered.chunks);
-
-  std::uint64_t longest = 0;
-  for (std::uint32_t c = 0; c < lowered.chunks; ++c) longest = std::max(longest, entry.begin[c + 1] - entry.begin[c]);
+  TUTTI_TRY(plan, plans_.get(*row, is_rooted(call.what) ? call.peer : -1));
+  entry.plan = plan;
   Bindings& bindings = entry.bindings;
   bindings = {};
-  bindings.begin = entry.begin.data();
+  cut(entry, call);
   entry.edges = {};
   bindings.edges = &entry.edges;
-  if (blocks) {
-    const std::uint64_t shift = entry.begin[static_cast<std::size_t>(rank_)];
-    (call.what == TUTTI_ALL_GATHER ? bindings.input_shift : bindings.output_shift) = shift;
-  }
-  bindings.slice = std::clamp<std::uint64_t>((longest + 63) / 64 * 64, 64, config_.slice_bytes() / 64 * 64);
-  bindings.slices =
-      static_cast<std::uint32_t>(std::max<std::uint64_t>(1, (longest + bindings.slice - 1) / bindings.slice));
-  const auto lanes = static_cast<std::uint32_t>(lowered.lanes.size());
-  bindings.streams = std::clamp<std::uint32_t>(static_cast<std::uint32_t>(config_.lanes()), 1, kMaxLanes / lanes);
-  bindings.streams = std::min(bindings.streams, bindings.slices);
-  bindings.element = element;
+  bindings.element = static_cast<std::uint32_t>(element);
   bindings.epoch_bits = epoch_bits_;
   // A forwarding rank holds one slice while it fills the next: four give both ends one in hand and one in flight.
   bindings.fifo_bytes = std::max<std::size_t>(config_.fifo_bytes(), 4 * (bindings.slice + kLineStride));
-  if (is_reduction(call.what)) {
-    bindings.kernel = find_reduce_kernel(call.type, call.op);
-    if (!bindings.kernel)
-      return Status::error(TUTTI_UNSUPPORTED, std::string(op_name(call.op)) + " of " +
-                                                  std::string(dtype_name(call.type)) + " is not supported");
-    if (call.op == TUTTI_AVG) {
-      if (is_float(call.type))
-        bindings.scale = 1.0 / ranks();
-      else
-        bindings.divisor = static_cast<std::uint64_t>(ranks());
-    }
-  }
-  TUTTI_TRY(ensure_scratch(std::size_t{bindings.streams} * lowered.scratch_chunks * bindings.slice));
+  TUTTI_TRY(bind_kernel(bindings, call));
+  TUTTI_TRY(ensure_scratch(std::size_t{bindings.streams} * plan->lowered.scratch_chunks * bindings.slice));
 
   std::uint64_t fingerprint = hash_combine(id_, static_cast<std::uint64_t>(call.what));
   fingerprint =
@@ -97,7 +112,6 @@ Status Communicator::fill_entry(CallEntry& entry, const Call& call) {
   entry.count = call.count;
   entry.asked = std::string(call.algorithm);
   entry.call_word = pack_call(call.what, call.type, call.op, call.peer);
-  entry.plan = plan;
   entry.generation = plans_.generation();
   entry.what = call.what;
   return {};

@@ -8,6 +8,7 @@
 #include <cstring>
 
 #include "src/base/random.h"
+#include "src/comm/call_buffers.h"
 
 namespace tutti::core {
 
@@ -19,61 +20,14 @@ constexpr std::uint32_t kPollsPerLook = 64;
 /// a millisecond, and a busy machine may withhold a time slice or two (4-10 ms each).
 constexpr std::int64_t kHeartbeatWatchNs = 60'000'000;
 
-bool overlaps(const void* a, std::uint64_t a_bytes, const void* b, std::uint64_t b_bytes) {
-  const auto x = reinterpret_cast<std::uintptr_t>(a), y = reinterpret_cast<std::uintptr_t>(b);
-  return x < y + b_bytes && y < x + a_bytes;
-}
-
-Status bad(const std::string& parameter, const std::string& value, const std::string& allowed) {
-  return Status::error(TUTTI_INVALID_ARGUMENT, parameter + " is " + value).with_remedy("allowed: " + allowed);
-}
-
 }  // namespace
 
 // ---- checks ------------------------------------------------------------------------------------------------------
 
 Status Communicator::check(const Call& call) const {
-  if (dtype_bytes(call.type) == 0)
-    return bad("type", std::to_string(static_cast<int>(call.type)), "a type of tutti/dtypes.def");
-  if (is_reduction(call.what) && static_cast<unsigned>(call.op) >= TUTTI_OP_COUNT)
-    return bad("op", std::to_string(static_cast<int>(call.op)), "TUTTI_SUM .. TUTTI_AVG");
-  const bool any = call.what == TUTTI_RECV && call.peer == TUTTI_ANY_SOURCE;
-  if ((call.what == TUTTI_BROADCAST || call.what == TUTTI_SEND || call.what == TUTTI_RECV) && !any &&
-      (call.peer < 0 || call.peer >= ranks()))
-    return bad(call.what == TUTTI_BROADCAST ? "root" : "peer", std::to_string(call.peer),
-               "0.." + std::to_string(ranks() - 1) + (call.what == TUTTI_RECV ? " or TUTTI_ANY_SOURCE" : ""));
-  if (call.count > (std::uint64_t{1} << 62) / dtype_bytes(call.type) / static_cast<std::uint64_t>(ranks()))
-    return bad("count", std::to_string(call.count), "less than 2^62 bytes over all ranks");
-  if (!(call.timeout_s >= 0 && call.timeout_s <= 1e9))  // NaN is neither
-    return bad("timeout_s", std::to_string(call.timeout_s), "0 (default) to 1e9 seconds");
+  TUTTI_TRY(check_call(call, rank_, ranks()));
   // Refused here, a wrong name consumes no number: the ranks stay in step.
   if (!call.algorithm.empty()) TUTTI_TRY(selector_.choose(call.what, 0, call.algorithm));
-  return call.count == 0 || call.what == TUTTI_BARRIER ? Status{} : check_buffers(call);
-}
-
-Status Communicator::check_buffers(const Call& call) const {
-  const std::uint64_t block = call.count * dtype_bytes(call.type);
-  const std::uint64_t whole = block * static_cast<std::uint64_t>(ranks());
-  const bool reads = call.what != TUTTI_RECV && (call.what != TUTTI_BROADCAST || call.peer == rank_);
-  if (reads && !call.in) return bad("in", "NULL with count " + std::to_string(call.count), "a buffer");
-  if (call.what != TUTTI_SEND && !call.out)
-    return bad("out", "NULL with count " + std::to_string(call.count), "a buffer");
-  if (!reads || call.what == TUTTI_SEND) return {};
-  const auto* in = static_cast<const std::byte*>(call.in);
-  const auto* out = static_cast<const std::byte*>(call.out);
-  const std::uint64_t shift = block * static_cast<std::uint64_t>(rank_);
-  switch (call.what) {
-    case TUTTI_ALL_GATHER:
-      if (in != out + shift && overlaps(in, block, out, whole))
-        return bad("in", "overlapping out", "in == out + rank * count, or no overlap");
-      break;
-    case TUTTI_REDUCE_SCATTER:
-      if (out != in + shift && overlaps(in, whole, out, block))
-        return bad("out", "overlapping in", "out == in + rank * count, or no overlap");
-      break;
-    default:
-      if (in != out && overlaps(in, block, out, block)) return bad("out", "overlapping in", "in == out, or no overlap");
-  }
   return {};
 }
 
@@ -258,10 +212,9 @@ bool Communicator::step(Operation& operation) {
 
 /// What this rank knows about the buffers of a call.
 void Communicator::announce(const Call& call, Announcement& input, Announcement& output) const {
-  const std::uint64_t block = call.count * dtype_bytes(call.type);
-  const std::uint64_t whole = block * static_cast<std::uint64_t>(ranks());
-  if (call.in) input = process_->memory().find(call.in, call.what == TUTTI_REDUCE_SCATTER ? whole : block);
-  if (call.out) output = process_->memory().find(call.out, call.what == TUTTI_ALL_GATHER ? whole : block);
+  const CallBuffers buffers = buffers_of(call, rank_, ranks());
+  if (buffers.reads && call.in) input = process_->memory().find(call.in, buffers.in_bytes);
+  if (buffers.writes && call.out) output = process_->memory().find(call.out, buffers.out_bytes);
 }
 
 /// Says on the control page what this rank calls, for peers that compare and for the agreement on mapped buffers.

@@ -46,7 +46,7 @@ struct CallEntry {
   std::uint64_t fingerprint = 0;  ///< of call and row; the operation's number is mixed in
   std::uint64_t call_word = 0;    ///< pack_call of the arguments
   std::uint64_t bytes = 0;        ///< larger buffer of a rank
-  std::vector<std::uint64_t> begin;
+  std::vector<ChunkRange> input_chunks, output_chunks;
   char row[sizeof Record::row] = {};  ///< the row's name as the recorder keeps it
   EdgeTable edges;
   Bindings bindings;  ///< all but pointers and the fingerprint
@@ -117,7 +117,6 @@ class Communicator {
 
   // communicator.cc: issue and progress
   Status check(const Call& call) const;
-  Status check_buffers(const Call& call) const;
   Status enter();
   void leave() { issuing_.clear(std::memory_order_release); }
   bool try_drive() { return !driving_.test_and_set(std::memory_order_acquire); }
@@ -145,6 +144,8 @@ class Communicator {
   // call_table.cc: plans and bindings
   Result<CallEntry*> find_entry(const Call& call);
   Status fill_entry(CallEntry& entry, const Call& call);
+  void cut(CallEntry& entry, const Call& call) const;
+  Status bind_kernel(Bindings& bindings, const Call& call) const;
   Status ensure_scratch(std::size_t bytes);
 
   // diagnosis.cc: errors

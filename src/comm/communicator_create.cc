@@ -396,9 +396,8 @@ std::string Communicator::explain(tutti_collective what, std::uint64_t bytes) {
   // How the row would be run: the very numbers of a call of that size.
   Call call;
   call.what = what;
-  call.peer = what == TUTTI_BROADCAST ? 0 : -1;
-  const bool blocks = what == TUTTI_ALL_GATHER || what == TUTTI_REDUCE_SCATTER;
-  call.count = blocks ? bytes / static_cast<std::uint64_t>(ranks()) : bytes;
+  call.peer = is_rooted(what) ? 0 : -1;
+  call.count = has_blocks(what) ? bytes / static_cast<std::uint64_t>(ranks()) : bytes;
   while (!try_drive()) sched_yield();  // plans and scratch belong to the driver, who never blocks
   CallEntry entry;
   if (!current_ && fill_entry(entry, call).is_ok())

@@ -19,22 +19,34 @@ constexpr std::uint32_t kSlicesPerTurn = 4;
 
 }  // namespace
 
-std::vector<std::uint64_t> even_chunks(std::uint64_t count, std::uint32_t element, std::uint32_t chunks) {
+std::vector<ChunkRange> even_chunks(std::uint64_t count, std::uint32_t element, std::uint32_t chunks) {
   const std::uint64_t bytes = count * element;
-  std::vector<std::uint64_t> begin(chunks + std::size_t{1});
-  for (std::uint32_t c = 0; c < chunks; ++c) {
-    // 128 bits: c * bytes overflows 64 for large messages.
-    const auto exact = static_cast<std::uint64_t>(static_cast<unsigned __int128>(c) * bytes / chunks);
-    begin[c] = std::min(bytes, (exact + 63) / 64 * 64);
-  }
-  begin[chunks] = bytes;
-  return begin;
+  const auto begin = [&](std::uint32_t chunk) {
+    // 128 bits: chunk * bytes overflows 64 for large messages.
+    const auto exact = static_cast<std::uint64_t>(static_cast<unsigned __int128>(chunk) * bytes / chunks);
+    return std::min(bytes, (exact + 63) / 64 * 64);
+  };
+  std::vector<ChunkRange> ranges(chunks);
+  for (std::uint32_t c = 0; c < chunks; ++c)
+    ranges[c] = {begin(c), (c + 1 == chunks ? bytes : begin(c + 1)) - begin(c)};
+  return ranges;
 }
 
-std::vector<std::uint64_t> block_chunks(std::uint64_t count, std::uint32_t element, std::uint32_t chunks) {
-  std::vector<std::uint64_t> begin(chunks + std::size_t{1});
-  for (std::uint32_t c = 0; c <= chunks; ++c) begin[c] = c * count * element;
-  return begin;
+std::vector<ChunkRange> block_chunks(std::uint64_t count, std::uint32_t element, std::uint32_t chunks) {
+  std::vector<ChunkRange> ranges(chunks);
+  for (std::uint32_t c = 0; c < chunks; ++c) ranges[c] = {c * count * element, count * element};
+  return ranges;
+}
+
+std::vector<ChunkRange> one_of(std::vector<ChunkRange> chunks) {
+  for (ChunkRange& chunk : chunks) chunk.offset = 0;
+  return chunks;
+}
+
+std::uint64_t longest_chunk(const std::vector<ChunkRange>& chunks) {
+  std::uint64_t longest = 0;
+  for (const ChunkRange& chunk : chunks) longest = std::max(longest, chunk.bytes);
+  return longest;
 }
 
 void CpuExecution::start(const LoweredPlan& plan, const Bindings& bindings) {
@@ -57,6 +69,7 @@ void CpuExecution::start(const LoweredPlan& plan, const Bindings& bindings) {
   seen_.assign((static_cast<std::size_t>(plan.ranks) + 63) / 64, 0);
   moved_ = false;
   waiting_on_ = mismatching_peer_ = last_peer_ = -1;
+  mismatching_bytes_ = expected_bytes_ = 0;
   status_ = {};
 }
 
@@ -107,6 +120,9 @@ bool CpuExecution::next_slice(Cursor& cursor) {
 }
 
 CpuExecution::Move CpuExecution::perform(const Action& action, Cursor& cursor, ChannelSet& channels) {
+  // Past its end a chunk sends nothing: both ends know its size. Its first piece goes out even if it is empty, so that
+  // ranks which do not agree meet.
+  if (cursor.slice > 0 && action.kind != ActionKind::wait && piece(action, cursor.slice) == 0) return Move::done;
   switch (action.kind) {
     case ActionKind::send: return perform_send(action, cursor, channels);
     case ActionKind::receive: return perform_receive(action, cursor, channels);
@@ -129,19 +145,21 @@ CpuExecution::Move CpuExecution::wait_for(const Cursor& cursor, int peer, bool m
   return Move::blocked;
 }
 
-std::size_t CpuExecution::piece(std::uint32_t chunk, std::uint32_t slice) const {
-  const std::uint64_t length = bindings_.begin[chunk + 1] - bindings_.begin[chunk];
+const ChunkRange& CpuExecution::chunk_of(const Action& action) const {
+  return (action.chunk_space == Space::input ? bindings_.input_chunks : bindings_.output_chunks)[action.chunk];
+}
+
+std::size_t CpuExecution::piece(const Action& action, std::uint64_t slice) const {
+  const std::uint64_t length = chunk_of(action).bytes;
   const std::uint64_t offset = bindings_.slice * slice;
   return offset >= length ? 0 : static_cast<std::size_t>(std::min(length - offset, bindings_.slice));
 }
 
 std::byte* CpuExecution::address(Slot slot, const Cursor& cursor) const {
+  const std::uint64_t at = bindings_.slice * cursor.slice;
   switch (slot.where()) {
-    case Space::input:
-      return const_cast<std::byte*>(bindings_.input) +
-             (bindings_.begin[slot.chunk] - bindings_.input_shift + bindings_.slice * cursor.slice);
-    case Space::output:
-      return bindings_.output + (bindings_.begin[slot.chunk] - bindings_.output_shift + bindings_.slice * cursor.slice);
+    case Space::input: return const_cast<std::byte*>(bindings_.input) + bindings_.input_chunks[slot.chunk].offset + at;
+    case Space::output: return bindings_.output + bindings_.output_chunks[slot.chunk].offset + at;
     case Space::scratch: break;
   }
   return bindings_.scratch + (std::size_t{cursor.stream} * plan_->scratch_chunks + slot.chunk) * bindings_.slice;
@@ -175,13 +193,22 @@ ReceiveChannel* CpuExecution::arrived(std::int32_t edge, const Cursor& cursor, C
     move = wait_for(cursor, peer, true);
     return nullptr;
   }
-  if (kMismatchCheck && channel->fingerprint() != bindings_.fingerprint) {
-    mismatching_peer_ = peer;
-    move = fail(Status::error(TUTTI_MISMATCH, "rank " + std::to_string(peer) + " called another operation", peer));
-    return nullptr;
+  if (kMismatchCheck) {
+    const std::uint64_t expected = line_fingerprint(plan_->lanes[cursor.lane][cursor.action]);
+    if (channel->fingerprint() != expected) {
+      move = refuse(*channel, expected, peer);
+      return nullptr;
+    }
   }
   if (peer != last_peer_) note_arrival(peer);
   return channel;
+}
+
+CpuExecution::Move CpuExecution::refuse(const ReceiveChannel& channel, std::uint64_t expected, int peer) {
+  mismatching_peer_ = peer;
+  mismatching_bytes_ = channel.fingerprint() ^ bindings_.fingerprint;
+  expected_bytes_ = expected ^ bindings_.fingerprint;
+  return fail(Status::error(TUTTI_MISMATCH, "rank " + std::to_string(peer) + " called another operation", peer));
 }
 
 void CpuExecution::note_arrival(int peer) {
@@ -202,18 +229,18 @@ const std::byte* CpuExecution::borrow(const ReceiveChannel& channel, std::int32_
 }
 
 CpuExecution::Move CpuExecution::perform_send(const Action& action, const Cursor& cursor, ChannelSet& channels) {
-  const std::size_t bytes = piece(action.chunk, cursor.slice);
+  const std::size_t bytes = piece(action, cursor.slice);
   Move move = Move::done;
   std::byte* place = nullptr;
   SendChannel* channel = room(action.edge, cursor, bytes, channels, place, move);
   if (!channel) return move;
   scaled_copy(place, address(action.src, cursor), bytes, action.scale, false);
-  channel->commit(bytes, bindings_.fingerprint, bindings_.epoch_bits);
+  channel->commit(bytes, line_fingerprint(action), bindings_.epoch_bits);
   return Move::done;
 }
 
 CpuExecution::Move CpuExecution::perform_receive(const Action& action, const Cursor& cursor, ChannelSet& channels) {
-  const std::size_t bytes = piece(action.chunk, cursor.slice);
+  const std::size_t bytes = piece(action, cursor.slice);
   Move move = Move::done;
   ReceiveChannel* source = arrived(action.edge, cursor, channels, move);
   if (!source) return move;
@@ -234,12 +261,12 @@ CpuExecution::Move CpuExecution::perform_receive(const Action& action, const Cur
     }
   }
   source->release(bytes);
-  if (onward) onward->commit(bytes, bindings_.fingerprint, bindings_.epoch_bits);
+  if (onward) onward->commit(bytes, line_fingerprint(action), bindings_.epoch_bits);
   return Move::done;
 }
 
 CpuExecution::Move CpuExecution::perform_reduce(const Action& action, Cursor& cursor, ChannelSet& channels) {
-  const std::size_t bytes = piece(action.chunk, cursor.slice);
+  const std::size_t bytes = piece(action, cursor.slice);
   const Operand* operands = plan_->operands.data() + action.first_operand;
   Move move = Move::done;
   // Messages are awaited in operand order; those known to be there are not looked at again.
@@ -278,12 +305,12 @@ CpuExecution::Move CpuExecution::perform_reduce(const Action& action, Cursor& cu
   }
   for (std::uint32_t k = 0; k < action.operand_count; ++k)
     if (operands[k].edge >= 0) receiver(operands[k].edge, cursor)->release(bytes);
-  if (onward) onward->commit(bytes, bindings_.fingerprint, bindings_.epoch_bits);
+  if (onward) onward->commit(bytes, line_fingerprint(action), bindings_.epoch_bits);
   return Move::done;
 }
 
 void CpuExecution::perform_copy(const Action& action, const Cursor& cursor) {
-  const std::size_t bytes = piece(action.chunk, cursor.slice);
+  const std::size_t bytes = piece(action, cursor.slice);
   scaled_copy(address(action.dst, cursor), address(action.src, cursor), bytes, action.scale, action.final);
 }
 

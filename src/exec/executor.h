@@ -20,32 +20,47 @@ struct EdgeTable {
   std::vector<ReceiveChannel*> receive;
 };
 
+/// Where a chunk lies in a buffer, in bytes.
+struct ChunkRange {
+  std::uint64_t offset = 0;
+  std::uint64_t bytes = 0;
+  friend bool operator==(const ChunkRange&, const ChunkRange&) = default;
+};
+
 /// What ties a plan to one call. Everything is fixed before the operation starts and equal on all ranks but for
 /// pointers.
 struct Bindings {
   const std::byte* input = nullptr;
   std::byte* output = nullptr;
-  std::byte* scratch = nullptr;          ///< streams x scratch_chunks x slice bytes
-  const std::uint64_t* begin = nullptr;  ///< chunks + 1 byte offsets: chunk c is [begin[c], begin[c + 1])
-  std::uint64_t input_shift = 0;         ///< bytes of the collective's input before `input` (all_gather: begin[rank])
-  std::uint64_t output_shift = 0;        ///< the same for the output (reduce_scatter: begin[rank])
-  std::uint64_t slice = 0;               ///< bytes of a chunk moved per pass; multiple of 64
-  std::uint32_t slices = 1;              ///< passes
-  std::uint32_t streams = 1;             ///< passes in flight; streams x plan lanes <= kMaxLanes
-  std::uint32_t element = 1;             ///< bytes
-  ReduceKernel kernel = nullptr;         ///< reducing collectives
-  double scale = 1.0;                    ///< first touch (float averages)
-  std::uint64_t divisor = 0;             ///< final touch (integer averages)
+  std::byte* scratch = nullptr;  ///< streams x scratch_chunks x slice bytes
+  /// Where input and output chunk c lie, by chunk. A chunk that this rank does not have counts for its size only. The
+  /// sizes of input and output chunk c differ in all_to_all_v alone.
+  const ChunkRange* input_chunks = nullptr;
+  const ChunkRange* output_chunks = nullptr;
+  std::uint64_t slice = 0;        ///< bytes of a chunk moved per pass; multiple of 64
+  std::uint64_t slices = 1;       ///< passes
+  std::uint32_t streams = 1;      ///< passes in flight; streams x plan lanes <= kMaxLanes
+  std::uint32_t element = 1;      ///< bytes
+  ReduceKernel kernel = nullptr;  ///< reducing collectives
+  double scale = 1.0;             ///< first touch (float averages, pre-multiplied sums)
+  std::uint64_t divisor = 0;      ///< final touch (integer averages)
   std::uint64_t fingerprint = 0;
+  /// Every message's line carries fingerprint ^ bytes of its chunk: where the two ends may disagree about a size
+  /// (all_to_all_v), the receiver sees it, and what the sender meant.
+  bool sizes_in_lines = false;
   std::uint64_t epoch_bits = 0;  ///< epoch << 48
   EdgeTable* edges = nullptr;    ///< null: the execution looks its edges up anew
   std::size_t fifo_bytes = 0;    ///< >= 4 slices
 };
 
-/// Byte offsets of the chunks of `count` elements: chunk c starts at min(n, floor(c*n/chunks) rounded up to 64 bytes).
-std::vector<std::uint64_t> even_chunks(std::uint64_t count, std::uint32_t element, std::uint32_t chunks);
-/// Offsets of `chunks` equal blocks of `count` elements.
-std::vector<std::uint64_t> block_chunks(std::uint64_t count, std::uint32_t element, std::uint32_t chunks);
+/// The chunks of `count` elements: chunk c starts at min(n, floor(c*n/chunks) rounded up to 64 bytes).
+std::vector<ChunkRange> even_chunks(std::uint64_t count, std::uint32_t element, std::uint32_t chunks);
+/// `chunks` equal blocks of `count` elements.
+std::vector<ChunkRange> block_chunks(std::uint64_t count, std::uint32_t element, std::uint32_t chunks);
+/// The same sizes in a buffer that holds one of the chunks alone (all_gather's input, reduce_scatter's output).
+std::vector<ChunkRange> one_of(std::vector<ChunkRange> chunks);
+/// Bytes of the longest.
+std::uint64_t longest_chunk(const std::vector<ChunkRange>& chunks);
 
 enum class Progress : std::uint8_t { done, again, failed };
 
@@ -65,12 +80,15 @@ class CpuExecution {
   bool waiting_for_message() const { return waiting_for_message_; }
   /// The peer whose message carried another fingerprint (status is mismatch).
   int mismatching_peer() const { return mismatching_peer_; }
+  /// With Bindings::sizes_in_lines and a peer that runs the same operation: the bytes it sends, and those expected.
+  std::uint64_t mismatching_bytes() const { return mismatching_bytes_; }
+  std::uint64_t expected_bytes() const { return expected_bytes_; }
   /// Peer whose first message came last; -1: none yet.
   int last_peer() const { return last_peer_; }
 
  private:
   struct Cursor {
-    std::uint32_t slice = 0;
+    std::uint64_t slice = 0;
     std::uint32_t action = 0;
     std::uint32_t ready = 0;  // operands of the current reduction known to be there
     std::uint16_t stream = 0;
@@ -90,6 +108,7 @@ class CpuExecution {
 
   /// The mailbox of an edge whose next message is there, or null with the reason in `move`.
   ReceiveChannel* arrived(std::int32_t edge, const Cursor& cursor, ChannelSet& channels, Move& move);
+  Move refuse(const ReceiveChannel& channel, std::uint64_t expected, int peer);
   ReceiveChannel* receiver(std::int32_t edge, const Cursor& cursor) const {
     return edges_->receive[static_cast<std::size_t>(edge) * bindings_.streams + cursor.stream];
   }
@@ -103,7 +122,11 @@ class CpuExecution {
   int physical_lane(const Cursor& cursor) const {
     return cursor.lane * static_cast<int>(bindings_.streams) + cursor.stream;
   }
-  std::size_t piece(std::uint32_t chunk, std::uint32_t slice) const;
+  const ChunkRange& chunk_of(const Action& action) const;
+  std::size_t piece(const Action& action, std::uint64_t slice) const;
+  std::uint64_t line_fingerprint(const Action& action) const {
+    return bindings_.sizes_in_lines ? bindings_.fingerprint ^ chunk_of(action).bytes : bindings_.fingerprint;
+  }
   std::byte* address(Slot slot, const Cursor& cursor) const;
   void scaled_copy(std::byte* destination, const std::byte* source, std::size_t bytes, bool scale, bool final) const;
 
@@ -121,6 +144,7 @@ class CpuExecution {
   int waiting_on_ = -1;
   std::uint32_t waiting_step_ = 0;
   int mismatching_peer_ = -1;
+  std::uint64_t mismatching_bytes_ = 0, expected_bytes_ = 0;
   int last_peer_ = -1;
   Status status_;
 };

@@ -6,6 +6,8 @@
 #include <cstring>
 #include <set>
 
+#include "tests/api/blocks.h"
+
 namespace api_test {
 
 namespace {
@@ -41,28 +43,29 @@ std::vector<std::uint64_t> boundary_counts(tutti_dtype type, int ranks) {
 }
 constexpr std::size_t kCounts = 20;
 
-bool reduces(tutti_collective what) { return what == TUTTI_ALL_REDUCE || what == TUTTI_REDUCE_SCATTER; }
+/// What collectives without arithmetic see of a type is its size.
+constexpr std::array kSizes{TUTTI_INT8, TUTTI_BFLOAT16, TUTTI_FLOAT32, TUTTI_INT64};
 
 /// Sizes of the factors: type, op, ranks, count, in place, shift, algorithm, root.
 constexpr std::size_t kFactors = 8;
 using Choice = std::array<std::size_t, kFactors>;
 
 Choice factor_sizes(tutti_collective what) {
-  const bool barrier = what == TUTTI_BARRIER;
-  return {barrier ? 1u : std::size_t{TUTTI_DTYPE_COUNT},
+  if (what == TUTTI_BARRIER) return {1, 1, kRanks.size(), 1, 1, 1, rows_of(what).size() + 1, 1};
+  return {reduces(what) ? std::size_t{TUTTI_DTYPE_COUNT} : kSizes.size(),
           reduces(what) ? std::size_t{TUTTI_OP_COUNT} : 1u,
           kRanks.size(),
-          barrier ? 1u : kCounts,
-          barrier ? 1u : 2u,
-          barrier ? 1u : 3u,
+          kCounts,
+          2u,
+          3u,
           rows_of(what).size() + 1,
-          what == TUTTI_BROADCAST ? 3u : 1u};
+          has_root(what) ? 3u : 1u};
 }
 
 Case to_case(tutti_collective what, const Choice& choice, std::uint64_t seed) {
   Case c;
   c.what = what;
-  c.type = static_cast<tutti_dtype>(choice[0]);
+  c.type = reduces(what) ? static_cast<tutti_dtype>(choice[0]) : kSizes[choice[0]];
   c.op = static_cast<tutti_op>(choice[1]);
   c.ranks = kRanks[choice[2]];
   c.count = what == TUTTI_BARRIER ? 0 : boundary_counts(c.type, c.ranks)[choice[3]];
@@ -141,6 +144,7 @@ class Region {
     data_ = memory_.data() + kGuard + (64 - address % 64) % 64 + shift;
   }
   std::byte* data() { return data_; }
+  std::size_t bytes() const { return bytes_; }
   bool guards_intact() const {
     const std::byte* end = memory_.data() + memory_.size();
     return std::all_of(memory_.data(), static_cast<const std::byte*>(data_),
@@ -154,17 +158,7 @@ class Region {
   std::byte* data_;
 };
 
-struct Sizes {
-  std::uint64_t in, out;  // elements
-};
-
-Sizes sizes_of(const Case& c) {
-  const auto ranks = static_cast<std::uint64_t>(c.ranks);
-  return {c.what == TUTTI_REDUCE_SCATTER ? c.count * ranks : c.count,
-          c.what == TUTTI_ALL_GATHER ? c.count * ranks : c.count};
-}
-
-tutti::Status call(tutti::Communicator& comm, const Case& c, const std::byte* in, std::byte* out) {
+tutti::Status call(const tutti::Communicator& comm, const Case& c, const std::byte* in, std::byte* out) {
   const tutti::CallOptions options{.tag = c.seed, .algorithm = c.algorithm};
   const auto type = static_cast<tutti::DataType>(c.type);
   const auto op = static_cast<tutti::Op>(c.op);
@@ -173,30 +167,84 @@ tutti::Status call(tutti::Communicator& comm, const Case& c, const std::byte* in
     case TUTTI_ALL_GATHER: return comm.all_gather(in, out, c.count, type, options);
     case TUTTI_REDUCE_SCATTER: return comm.reduce_scatter(in, out, c.count, type, op, options);
     case TUTTI_BROADCAST: return comm.broadcast(in, out, c.count, type, c.root, options);
+    case TUTTI_REDUCE: return comm.reduce(in, out, c.count, type, c.root, op, options);
+    case TUTTI_GATHER: return comm.gather(in, out, c.count, type, c.root, options);
+    case TUTTI_SCATTER: return comm.scatter(in, out, c.count, type, c.root, options);
+    case TUTTI_ALL_TO_ALL: return comm.all_to_all(in, out, c.count, type, options);
     default: return comm.barrier(options);
   }
 }
 
-void compare(const Case& c, int rank, const std::byte* got, const std::byte* expected) {
-  const std::uint64_t bytes = sizes_of(c).out * tutti_dtype_bytes(c.type);
-  if (bytes == 0 || std::memcmp(got, expected, bytes) == 0) return;
-  const auto first = static_cast<std::uint64_t>(std::mismatch(got, got + bytes, expected).first - got);
+/// What a rank sees of a case: one region for both buffers if they share memory.
+struct Seat {
+  Seat(const Case& c, int rank) : input(input_blocks(c, rank)), output(output_blocks(c, rank)) {
+    const bool both = !input.empty() && !output.empty();
+    shared = c.in_place && both && c.what != TUTTI_ALL_TO_ALL;
+    if (!shared) return;
+    // The buffer of one block lies where the other one has that block.
+    if (output.size() > input.size()) in_offset = output[static_cast<std::size_t>(rank)].offset;
+    if (input.size() > output.size()) out_offset = input[static_cast<std::size_t>(rank)].offset;
+  }
+  std::vector<Block> input, output;  // empty: the rank has no such buffer
+  bool shared = false;
+  std::uint64_t in_offset = 0, out_offset = 0;  // elements, in the shared region
+};
+
+void fill_blocks(const Case& c, const std::vector<Block>& blocks, std::byte* memory) {
+  const std::size_t element = tutti_dtype_bytes(c.type);
+  for (const Block& block : blocks)
+    fill_input(pattern_of(c), block.rank, block.first, block.count, memory + block.offset * element);
+}
+
+void overlay_results(Expectation& expectation, const std::vector<Block>& blocks, std::byte* memory) {
+  const Case& c = expectation.what();
+  if (!reduces(c.what)) return fill_blocks(c, blocks, memory);
+  const std::size_t element = tutti_dtype_bytes(c.type);
+  for (const Block& block : blocks)
+    if (block.count > 0)
+      std::memcpy(memory + block.offset * element, expectation.reduced(block.first), block.count * element);
+}
+
+void compare(const Case& c, int rank, const std::byte* got, const std::vector<std::byte>& expected) {
+  if (expected.empty() || std::memcmp(got, expected.data(), expected.size()) == 0) return;
+  const auto first = static_cast<std::uint64_t>(std::mismatch(expected.begin(), expected.end(), got).second - got);
   ADD_FAILURE() << to_string(c) << ": rank " << rank << ": first wrong byte " << first << " (element "
                 << first / tutti_dtype_bytes(c.type) << "): " << static_cast<int>(got[first]) << ", expected "
                 << static_cast<int>(expected[first]);
 }
 
+/// "there are: a, b" -> {"a", "b"}; the text of the error for an unknown name ends with it.
+std::vector<std::string> listed_rows(const std::string& text) {
+  static const std::string kBefore = "(one of: ";
+  const std::size_t list = text.find(kBefore);
+  std::vector<std::string> rows;
+  if (list == std::string::npos) return rows;
+  std::string word;
+  for (const char ch : text.substr(list + kBefore.size())) {
+    if (std::isalnum(static_cast<unsigned char>(ch)) || ch == '_')
+      word += ch;
+    else if (!word.empty())
+      rows.push_back(std::exchange(word, ""));
+    if (ch == ';') break;
+  }
+  return rows;
+}
+
 }  // namespace
 
 const std::vector<std::string>& rows_of(tutti_collective what) {
-  static const std::vector<std::string> kRows[TUTTI_COLLECTIVE_COUNT] = {
-      {"ring", "recursive_doubling", "halving_doubling", "one_shot", "two_shot"},
-      {"ring", "recursive_doubling", "one_shot"},
-      {"ring", "recursive_halving", "one_shot"},
-      {"chain", "one_shot", "binomial", "k_nomial", "scatter_allgather"},
-      {"dissemination"},
-      {},
-      {}};
+  static const std::vector<std::vector<std::string>> kRows = [] {
+    const auto comm = tutti::Communicator::create(tutti::UniqueId::create().value(), 0, 1, test_config()).value();
+    std::vector<std::vector<std::string>> rows(TUTTI_COLLECTIVE_COUNT);
+    tutti_call wrong{};
+    wrong.struct_size = sizeof wrong;
+    wrong.algorithm = "no_such_row";
+    for (std::size_t i = 0; i < rows.size(); ++i) {
+      Case c{.what = static_cast<tutti_collective>(i), .ranks = 1, .algorithm = wrong.algorithm};
+      if (i != TUTTI_SEND && i != TUTTI_RECV) rows[i] = listed_rows(call(comm, c, nullptr, nullptr).text());
+    }
+    return rows;
+  }();
   return kRows[what];
 }
 
@@ -206,33 +254,24 @@ bool runs_over(tutti_collective what, const std::string& row, int ranks) {
 }
 
 std::string to_string(const Case& c) {
-  static const char* const kNames[] = {"all_reduce", "all_gather", "reduce_scatter", "broadcast", "barrier"};
-  static const char* const kOps[] = {"sum", "prod", "max", "min", "avg"};
+  static const char* const kNames[] = {"all_reduce",       "all_gather", "reduce_scatter", "broadcast",
+                                       "barrier",          "send",       "recv",           "reduce",
+                                       "gather",           "scatter",    "all_to_all",     "all_gather_v",
+                                       "reduce_scatter_v", "gather_v",   "scatter_v",      "all_to_all_v"};
+  static const char* const kOps[] = {"sum", "prod", "max", "min", "avg", "band", "bor", "bxor"};
   return std::string(kNames[c.what]) + " " + tutti_dtype_name(c.type) + " x " + std::to_string(c.count) + " " +
          (reduces(c.what) ? kOps[c.op] : "") + " on " + std::to_string(c.ranks) + " ranks" +
          (c.in_place ? ", in place" : "") + ", shift " + std::to_string(c.shift) + ", algorithm '" + c.algorithm +
          "', root " + std::to_string(c.root) + ", seed " + std::to_string(c.seed);
 }
 
-const std::byte* Expectation::of(int rank) {
+const std::byte* Expectation::reduced(std::uint64_t first) {
   std::call_once(once_, [&] {
-    const Pattern pattern = pattern_of(case_);
-    const std::size_t element = tutti_dtype_bytes(case_.type);
-    if (case_.what == TUTTI_ALL_GATHER) {
-      bytes_.resize(sizes_of(case_).out * element);
-      for (int from = 0; from < case_.ranks; ++from)
-        fill_input(pattern, from, 0, case_.count,
-                   bytes_.data() + static_cast<std::size_t>(from) * case_.count * element);
-    } else if (case_.what == TUTTI_BROADCAST) {
-      bytes_.resize(case_.count * element);
-      fill_input(pattern, case_.root, 0, case_.count, bytes_.data());
-    } else {
-      bytes_.resize(sizes_of(case_).in * element);
-      fill_expected(pattern, 0, sizes_of(case_).in, bytes_.data());
-    }
+    const std::uint64_t count = reduced_elements(case_);
+    bytes_.resize(count * tutti_dtype_bytes(case_.type));
+    fill_expected(pattern_of(case_), 0, count, bytes_.data());
   });
-  const std::size_t block = case_.count * tutti_dtype_bytes(case_.type);
-  return bytes_.data() + (case_.what == TUTTI_REDUCE_SCATTER ? static_cast<std::size_t>(rank) * block : 0);
+  return bytes_.data() + first * tutti_dtype_bytes(case_.type);
 }
 
 void run_case(tutti::Communicator& comm, Expectation& expectation) {
@@ -243,24 +282,26 @@ void run_case(tutti::Communicator& comm, Expectation& expectation) {
     return;
   }
   const std::size_t element = tutti_dtype_bytes(c.type);
-  const Sizes sizes = sizes_of(c);
-  const std::size_t block = static_cast<std::size_t>(rank) * c.count * element;
-  Region output(std::max(sizes.out, c.in_place ? sizes.in : 0) * element, c.shift);
-  Region separate(c.in_place ? 0 : sizes.in * element, c.shift);
-  std::byte* out = output.data();
-  std::byte* in = c.in_place ? out : separate.data();
-  if (c.in_place && c.what == TUTTI_ALL_GATHER) in = out + block;
-  if (c.in_place && c.what == TUTTI_REDUCE_SCATTER) out += block;
-  fill_input(pattern_of(c), rank, 0, sizes.in, in);
-  const std::vector<std::byte> before(in, in + sizes.in * element);
+  const Seat seat(c, rank);
+  const std::size_t in_bytes = span_of(seat.input) * element, out_bytes = span_of(seat.output) * element;
+  Region output(seat.shared ? std::max(in_bytes, out_bytes) : out_bytes, c.shift);
+  Region separate(seat.shared ? 0 : in_bytes, c.shift);
+  std::byte* out = output.data() + seat.out_offset * element;
+  std::byte* in = seat.shared ? output.data() + seat.in_offset * element : separate.data();
+  fill_blocks(c, seat.input, in);
+  const std::vector<std::byte> before(separate.data(), separate.data() + separate.bytes());
+  std::vector<std::byte> expected(output.data(), output.data() + output.bytes());
+  overlay_results(expectation, seat.output, expected.data() + seat.out_offset * element);
 
-  const tutti::Status status = call(comm, c, in, out);
+  // What a rank has no use for may be anything.
+  const bool null = c.seed % 2 == 0;
+  const tutti::Status status =
+      call(comm, c, seat.input.empty() && null ? nullptr : in, seat.output.empty() && null ? nullptr : out);
   ASSERT_STATUS_OK(status) << to_string(c) << ": rank " << rank;
-  compare(c, rank, out, expectation.of(rank));
+  compare(c, rank, output.data(), expected);
   EXPECT_TRUE(output.guards_intact() && separate.guards_intact())
       << to_string(c) << ": rank " << rank << ": wrote outside its buffer";
-  if (c.in_place || before.empty()) return;
-  EXPECT_EQ(std::memcmp(in, before.data(), before.size()), 0)
+  EXPECT_TRUE(std::equal(before.begin(), before.end(), separate.data()))
       << to_string(c) << ": rank " << rank << ": changed its input";
 }
 

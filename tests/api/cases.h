@@ -12,7 +12,7 @@
 
 namespace api_test {
 
-/// Rows of algorithms/registry.cc, by collective. matrix_test checks that none is missing here.
+/// Rows of the registry that a collective runs, in its order; asked of the library, so that none can be missing.
 const std::vector<std::string>& rows_of(tutti_collective what);
 /// Some rows want a power of two: `tutti plan --list` says which.
 bool runs_over(tutti_collective what, const std::string& row, int ranks);
@@ -31,13 +31,13 @@ struct Case {
 };
 std::string to_string(const Case& c);
 
-/// Expected result of a case, computed once for all ranks of a process.
+/// A case with what is expected of it; the reduced values are computed once for all ranks of a process.
 class Expectation {
  public:
   explicit Expectation(const Case& c) : case_(c) {}
   const Case& what() const { return case_; }
-  /// What `rank` must hold in its output.
-  const std::byte* of(int rank);
+  /// Element `first` of the result of the reduction, and those after it.
+  const std::byte* reduced(std::uint64_t first);
 
  private:
   Case case_;

@@ -86,19 +86,31 @@ Memory make_memory(const Algorithm& row, const RunOptions& options, int rank, in
   return memory;
 }
 
-Bindings make_bindings(const Algorithm& row, const RunOptions& options, const LoweredPlan& plan,
-                       const std::vector<std::uint64_t>& begin) {
+/// The tables of one rank's buffers.
+struct Tables {
+  std::vector<ChunkRange> input, output;
+};
+
+Tables make_tables(const Algorithm& row, const RunOptions& options, const LoweredPlan& plan) {
+  const std::uint64_t count = row.what == TUTTI_BARRIER ? 0 : options.count;
+  const auto element = static_cast<std::uint32_t>(dtype_bytes(options.type));
+  if (!has_blocks(row.what)) {
+    const auto chunks = even_chunks(count, element, plan.chunks);
+    return {chunks, chunks};
+  }
+  const auto chunks = block_chunks(count, element, plan.chunks);
+  const bool in_alone = input_extent(row, options, plan.rank, plan.ranks).count <= options.count;
+  const bool out_alone = output_extent(row, options, plan.rank, plan.ranks).count <= options.count;
+  return {in_alone ? one_of(chunks) : chunks, out_alone ? one_of(chunks) : chunks};
+}
+
+Bindings make_bindings(const Algorithm& row, const RunOptions& options, const LoweredPlan& plan, const Tables& tables) {
   Bindings bindings;
-  bindings.begin = begin.data();
-  const std::size_t element = dtype_bytes(options.type);
-  bindings.input_shift = input_extent(row, options, plan.rank, plan.ranks).begin * element;
-  bindings.output_shift = output_extent(row, options, plan.rank, plan.ranks).begin * element;
-  std::uint64_t longest = 0;
-  for (std::uint32_t c = 0; c < plan.chunks; ++c) longest = std::max(longest, begin[c + 1] - begin[c]);
+  bindings.input_chunks = tables.input.data();
+  bindings.output_chunks = tables.output.data();
   bindings.slice = options.slice;
-  bindings.slices =
-      static_cast<std::uint32_t>(std::max<std::uint64_t>(1, (longest + options.slice - 1) / options.slice));
-  bindings.streams = std::min(options.streams, bindings.slices);
+  bindings.slices = std::max<std::uint64_t>(1, (longest_chunk(tables.output) + options.slice - 1) / options.slice);
+  bindings.streams = static_cast<std::uint32_t>(std::min<std::uint64_t>(options.streams, bindings.slices));
   bindings.element = static_cast<std::uint32_t>(dtype_bytes(options.type));
   if (is_reduction(row.what)) bindings.kernel = find_reduce_kernel(options.type, options.op);
   if (is_reduction(row.what) && options.op == TUTTI_AVG) {
@@ -208,7 +220,7 @@ Outcome run_row(World& world, const Algorithm& row, const RunOptions& options) {
   const auto element = static_cast<std::uint32_t>(dtype_bytes(options.type));
   std::vector<Memory> memories;
   std::vector<LoweredPlan> plans;
-  std::vector<std::vector<std::uint64_t>> begins;
+  std::vector<Tables> tables;
   std::vector<CpuExecution> executions(size);
   Outcome outcome;
   for (int r = 0; r < ranks; ++r) {
@@ -216,12 +228,10 @@ Outcome run_row(World& world, const Algorithm& row, const RunOptions& options) {
     auto plan = make_plan(row, options, r, ranks);
     if (!plan.is_ok()) return {plan.status().to_string(), {}};
     plans.push_back(std::move(*plan));
-    const std::uint64_t count = row.what == TUTTI_BARRIER ? 0 : options.count;
-    begins.push_back(has_blocks(row.what) ? block_chunks(count, element, plans.back().chunks)
-                                          : even_chunks(count, element, plans.back().chunks));
+    tables.push_back(make_tables(row, options, plans.back()));
   }
   for (std::size_t r = 0; r < size; ++r) {
-    Bindings bindings = make_bindings(row, options, plans[r], begins[r]);
+    Bindings bindings = make_bindings(row, options, plans[r], tables[r]);
     memories[r].scratch.assign(bindings.streams * plans[r].scratch_chunks * bindings.slice, std::byte{0xdd});
     bindings.input = memories[r].input;
     bindings.output = memories[r].output;

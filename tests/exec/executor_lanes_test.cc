@@ -23,7 +23,7 @@ class Lanes : public ::testing::Test {
     std::vector<std::vector<std::int32_t>> scratch(size);
     inputs.assign(size, {});
     outputs.assign(size, std::vector<std::int32_t>(kCount, -1));
-    const auto begin = even_chunks(kCount, 4, shape.chunks);
+    const auto chunks = even_chunks(kCount, 4, shape.chunks);
     std::vector<CpuExecution> executions(size);
     for (int r = 0; r < ranks; ++r) {
       const Placement placement{r, ranks, {}};
@@ -39,9 +39,9 @@ class Lanes : public ::testing::Test {
     }
     for (std::size_t r = 0; r < size; ++r) {
       Bindings bindings;
-      bindings.begin = begin.data();
+      bindings.input_chunks = bindings.output_chunks = chunks.data();
       bindings.slice = 256;
-      bindings.slices = static_cast<std::uint32_t>((begin[1] + 255) / 256);
+      bindings.slices = (longest_chunk(chunks) + 255) / 256;
       bindings.streams = streams;
       bindings.element = 4;
       bindings.kernel = reducing ? find_reduce_kernel(TUTTI_INT32, TUTTI_SUM) : nullptr;
@@ -116,7 +116,7 @@ TEST_F(Lanes, two_messages_of_one_edge_are_both_added) {
       }
     });
     if (HasFatalFailure()) return;
-    const std::uint64_t half = even_chunks(kCount, 4, 2)[1] / 4;
+    const std::uint64_t half = even_chunks(kCount, 4, 2)[1].offset / 4;
     for (std::uint64_t i = 0; i + half < kCount; ++i)
       ASSERT_EQ(outputs[1][i], inputs[0][i] + inputs[0][half + i]) << "element " << i << " fuse " << fused;
   }

@@ -160,11 +160,11 @@ TEST(Executor, another_operation_s_message_is_a_mismatch_that_names_its_sender) 
   schedule.steps = {{StepOp::send, 0, 0, 0, Slot::of(Space::input, 0), Slot::of(Space::output, 0)}};
   const LoweredPlan send = std::move(lower(schedule, {.reducing = false})).value();
   std::int32_t in = 5, out = 0;
-  const std::uint64_t begin[] = {0, 4};
+  const ChunkRange chunk{0, 4};
   Bindings bindings;
   bindings.input = reinterpret_cast<std::byte*>(&in);
   bindings.output = reinterpret_cast<std::byte*>(&out);
-  bindings.begin = begin;
+  bindings.input_chunks = bindings.output_chunks = &chunk;
   bindings.slice = 64;
   bindings.epoch_bits = kTestEpoch;
   bindings.fingerprint = 1;
@@ -187,20 +187,24 @@ TEST(Chunks, are_cut_at_lines_and_cover_everything) {
     const auto chunks = static_cast<std::uint32_t>(1 + random.below(70));
     const auto element = static_cast<std::uint32_t>(std::uint64_t{1} << random.below(4));
     const std::uint64_t count = random.below(std::uint64_t{1} << random.below(59));
-    const auto begin = even_chunks(count, element, chunks);
-    ASSERT_EQ(begin.size(), chunks + 1u);
-    EXPECT_EQ(begin.front(), 0u);
-    EXPECT_EQ(begin.back(), count * element);
+    const auto ranges = even_chunks(count, element, chunks);
+    ASSERT_EQ(ranges.size(), chunks);
     const std::uint64_t share = count * element / chunks;
-    for (std::uint32_t c = 0; c < chunks; ++c) {
-      ASSERT_LE(begin[c], begin[c + 1]);
-      if (begin[c] != begin.back()) {
-        ASSERT_EQ(begin[c] % 64, 0u);
+    std::uint64_t end = 0;
+    for (const ChunkRange& range : ranges) {
+      ASSERT_EQ(range.offset, end);
+      if (range.offset != count * element) {
+        ASSERT_EQ(range.offset % 64, 0u);
       }
-      ASSERT_LE(begin[c + 1] - begin[c], share + 128) << "even but for the rounding to lines";
+      ASSERT_LE(range.bytes, share + 128) << "even but for the rounding to lines";
+      end += range.bytes;
     }
+    EXPECT_EQ(end, count * element);
+    const std::uint64_t block = count / chunks * element;
     const auto blocks = block_chunks(count / chunks, element, chunks);
-    for (std::uint32_t c = 0; c <= chunks; ++c) ASSERT_EQ(blocks[c], c * (count / chunks) * element);
+    for (std::uint32_t c = 0; c < chunks; ++c) ASSERT_EQ(blocks[c], (ChunkRange{c * block, block}));
+    for (const ChunkRange& range : one_of(blocks)) ASSERT_EQ(range, (ChunkRange{0, block}));
+    EXPECT_EQ(longest_chunk(blocks), block);
   }
 }
 

@@ -1,0 +1,32 @@
+// SPDX-License-Identifier: Apache-2.0
+// Which elements of whom lie where in the buffers of a case: what each collective promises, told once more without a
+// line of the library.
+#pragma once
+
+#include <cstdint>
+#include <vector>
+
+#include "tests/api/cases.h"
+
+namespace api_test {
+
+/// `count` elements at element `offset` of a buffer: those from `first` on of what `rank` contributes, or of the result
+/// of a reduction.
+struct Block {
+  std::uint64_t offset = 0, count = 0;
+  int rank = 0;
+  std::uint64_t first = 0;
+};
+
+bool reduces(tutti_collective what);
+bool has_root(tutti_collective what);
+
+/// Empty if the collective gives `rank` no such buffer.
+std::vector<Block> input_blocks(const Case& c, int rank);
+std::vector<Block> output_blocks(const Case& c, int rank);
+/// Elements from the first to the end of the last.
+std::uint64_t span_of(const std::vector<Block>& blocks);
+/// How many elements are reduced in all.
+std::uint64_t reduced_elements(const Case& c);
+
+}  // namespace api_test
