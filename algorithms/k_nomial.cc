@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // Binomial (k = 2) and k-nomial (k = 4) trees for the rooted collectives: the number of ranks that have the data, or
 // whose data has been collected, grows k-fold with every level. Few rounds for any number of ranks and any root; k = 4
-// halves the rounds for up to three times as many messages at the root. algorithms/balanced_tree.h says who is whose
+// halves the rounds for up to three times as many messages at the root. algorithms/rooted_tree.h says who is whose
 // child. Four ranks, root 0, k = 2:
 //
 //   broadcast   0 ──► 2, then 0 ──► 1 and 2 ──► 3       the largest subtree first, since it needs the most time
@@ -17,7 +17,7 @@
 // Sources: the minimum-spanning-tree algorithms of Chan, Heimlich, Purkayastha & van de Geijn, "Collective
 // communication: theory, practice, and experience", CCPE 19(13), 2007, which split a range of ranks in two; k parts
 // instead: Wilkins et al., "Generalized collective algorithms for the exascale era", CLUSTER 2023.
-#include "algorithms/balanced_tree.h"
+#include "algorithms/rooted_tree.h"
 
 namespace tutti::core {
 
@@ -27,7 +27,7 @@ constexpr int kBinomial = 2;
 constexpr int kFour = 4;
 
 Result<Schedule> build_broadcast(const BuildRequest& request, int radix) {
-  const BalancedTree tree(request, radix);
+  const RootedTree tree(request, radix);
   ScheduleBuilder steps(request, {.chunks = 1, .scratch_chunks = 0});
   const Slot source = tree.is_root() ? input(0) : output(0);
   if (!tree.is_root()) steps.recv(tree.rank_of(tree.parent()), tree.parent() == 0 ? input(0) : output(0), output(0));
@@ -38,7 +38,7 @@ Result<Schedule> build_broadcast(const BuildRequest& request, int radix) {
 }
 
 RowCost cost_broadcast(int ranks, int radix) {
-  const BalancedTreeShape tree(ranks, radix);
+  const RootedTreeShape tree(ranks, radix);
   const double children = tree.children;
   return {.rounds = static_cast<double>(tree.depth), .sent = children, .reduced = 0, .messages = children};
 }
@@ -46,19 +46,19 @@ RowCost cost_broadcast(int ranks, int radix) {
 // Scratch c holds the value of child c, and the last one the sum, where the rank has no output.
 
 /// Where the parent keeps the value of the rank whose tree this is.
-Slot slot_at_parent(const BalancedTree& tree) {
-  const BalancedTree above = tree.seen_by(tree.parent());
+Slot slot_at_parent(const RootedTree& tree) {
+  const RootedTree above = tree.seen_by(tree.parent());
   std::uint32_t child = 0;
   while (above.children()[child].first != tree.own().first) ++child;
   return scratch(child);
 }
 /// Where a rank that is not the root has its value.
-Slot value_slot(const BalancedTree& tree) {
+Slot value_slot(const RootedTree& tree) {
   return tree.is_leaf() ? input(0) : scratch(static_cast<std::uint32_t>(tree.children().size()));
 }
 
 Result<Schedule> build_reduce(const BuildRequest& request, int radix) {
-  const BalancedTree tree(request, radix);
+  const RootedTree tree(request, radix);
   const auto children = static_cast<std::uint32_t>(tree.children().size());
   const Slot sum = tree.is_root() ? output(0) : value_slot(tree);
   ScheduleBuilder steps(request, {.chunks = 1, .scratch_chunks = children + (sum.where() == Space::scratch ? 1u : 0u)});
@@ -73,7 +73,7 @@ Result<Schedule> build_reduce(const BuildRequest& request, int radix) {
 }
 
 RowCost cost_reduce(int ranks, int radix) {
-  const BalancedTreeShape tree(ranks, radix);
+  const RootedTreeShape tree(ranks, radix);
   const double sends = std::min(ranks - 1, 1);
   return {.rounds = static_cast<double>(tree.depth),
           .sent = sends,
@@ -87,7 +87,7 @@ struct BlockSlots {
   Space at_root;    ///< gather: output; scatter: input
   Space at_itself;  ///< the other one
 
-  Slot of(const BalancedTree& tree, int block) const {
+  Slot of(const RootedTree& tree, int block) const {
     const auto rank = static_cast<std::uint32_t>(tree.rank_of(block));
     if (tree.is_root()) return Slot::of(at_root, rank);
     if (block == tree.own().first) return Slot::of(at_itself, rank);
@@ -95,7 +95,7 @@ struct BlockSlots {
   }
 };
 
-ScheduleBuilder::Shape shape_for_blocks(const BuildRequest& request, const BalancedTree& tree) {
+ScheduleBuilder::Shape shape_for_blocks(const BuildRequest& request, const RootedTree& tree) {
   const auto ranks = static_cast<std::uint32_t>(request.placement->ranks);
   if (tree.is_root() || tree.is_leaf()) return {.chunks = ranks, .scratch_chunks = 0};
   return {.chunks = ranks,
@@ -104,8 +104,8 @@ ScheduleBuilder::Shape shape_for_blocks(const BuildRequest& request, const Balan
 }
 
 Result<Schedule> build_gather(const BuildRequest& request, int radix) {
-  const BalancedTree tree(request, radix);
-  const BalancedTree above = tree.is_root() ? tree : tree.seen_by(tree.parent());
+  const RootedTree tree(request, radix);
+  const RootedTree above = tree.is_root() ? tree : tree.seen_by(tree.parent());
   const BlockSlots slots{.at_root = Space::output, .at_itself = Space::input};
   const auto own = static_cast<std::uint32_t>(request.placement->rank);
   ScheduleBuilder steps(request, shape_for_blocks(request, tree));
@@ -115,7 +115,7 @@ Result<Schedule> build_gather(const BuildRequest& request, int radix) {
   if (tree.is_root()) steps.copy(input(own), output(own));
   pass_on(tree.own().first);
   for (const Subtree& child : tree.children()) {
-    const BalancedTree below = tree.seen_by(child.first);
+    const RootedTree below = tree.seen_by(child.first);
     for (int block = child.first; block < child.first + child.size; ++block) {
       steps.recv(below.rank(), slots.of(below, block), slots.of(tree, block));
       pass_on(block);
@@ -125,15 +125,15 @@ Result<Schedule> build_gather(const BuildRequest& request, int radix) {
 }
 
 RowCost cost_gather(int ranks, int radix) {
-  const BalancedTreeShape tree(ranks, radix);
+  const RootedTreeShape tree(ranks, radix);
   const double blocks = tree.largest_subtree;
   return {.rounds = static_cast<double>(tree.depth), .sent = blocks / ranks, .reduced = 0, .messages = blocks};
 }
 
 /// gather backwards.
 Result<Schedule> build_scatter(const BuildRequest& request, int radix) {
-  const BalancedTree tree(request, radix);
-  const BalancedTree above = tree.is_root() ? tree : tree.seen_by(tree.parent());
+  const RootedTree tree(request, radix);
+  const RootedTree above = tree.is_root() ? tree : tree.seen_by(tree.parent());
   const BlockSlots slots{.at_root = Space::input, .at_itself = Space::output};
   const auto own = static_cast<std::uint32_t>(request.placement->rank);
   ScheduleBuilder steps(request, shape_for_blocks(request, tree));
@@ -141,7 +141,7 @@ Result<Schedule> build_scatter(const BuildRequest& request, int radix) {
     if (!tree.is_root()) steps.recv(above.rank(), slots.of(above, block), slots.of(tree, block));
   };
   for (auto child = tree.children().rbegin(); child != tree.children().rend(); ++child) {
-    const BalancedTree below = tree.seen_by(child->first);
+    const RootedTree below = tree.seen_by(child->first);
     for (int block = child->first + child->size - 1; block >= child->first; --block) {
       fetch(block);
       steps.send(below.rank(), slots.of(tree, block), slots.of(below, block));
@@ -153,7 +153,7 @@ Result<Schedule> build_scatter(const BuildRequest& request, int radix) {
 }
 
 RowCost cost_scatter(int ranks, int radix) {
-  const BalancedTreeShape tree(ranks, radix);
+  const RootedTreeShape tree(ranks, radix);
   return {
       .rounds = static_cast<double>(tree.depth), .sent = (ranks - 1.0) / ranks, .reduced = 0, .messages = ranks - 1.0};
 }

@@ -4,25 +4,25 @@
 
 #include <algorithm>
 
-#include "algorithms/balanced_tree.h"
+#include "algorithms/rooted_tree.h"
 #include "src/plan/check.h"
 
 namespace tutti::core {
 namespace {
 
-TEST(BalancedTree, children_split_the_range_below_their_parent) {
+TEST(RootedTree, children_split_the_range_below_their_parent) {
   for (const int radix : {2, 3, 4, 8})
     for (const int ranks : {1, 2, 3, 5, 8, 13, 16, 64, 100}) {
       for (int number = 0; number < ranks; ++number) {
         const int root = ranks / 3;
         const Placement placement{.rank = (number + root) % ranks, .ranks = ranks, .levels = {}};
-        const BalancedTree tree({.placement = &placement, .root = root}, radix);
+        const RootedTree tree({.placement = &placement, .root = root}, radix);
         EXPECT_EQ(tree.own().first, number);
         EXPECT_EQ(tree.is_root(), number == 0);
         int next = number + 1;
         for (const Subtree& child : tree.children()) {
           EXPECT_EQ(child.first, next) << "near to far, without gaps";
-          const BalancedTree below = tree.seen_by(child.first);
+          const RootedTree below = tree.seen_by(child.first);
           EXPECT_EQ(below.parent(), number);
           EXPECT_EQ(below.own().size, child.size);
           next += child.size;
@@ -32,14 +32,14 @@ TEST(BalancedTree, children_split_the_range_below_their_parent) {
     }
 }
 
-TEST(BalancedTree, shape_is_that_of_the_tree) {
+TEST(RootedTree, shape_is_that_of_the_tree) {
   for (const int radix : {2, 3, 4})
     for (int ranks = 1; ranks <= 130; ++ranks) {
-      const BalancedTreeShape shape(ranks, radix);
+      const RootedTreeShape shape(ranks, radix);
       int deepest = 0, largest = 0, most_children = 0;
       for (int number = 0; number < ranks; ++number) {
         const Placement placement{.rank = number, .ranks = ranks, .levels = {}};
-        const BalancedTree tree({.placement = &placement, .root = 0}, radix);
+        const RootedTree tree({.placement = &placement, .root = 0}, radix);
         most_children = std::max(most_children, static_cast<int>(tree.children().size()));
         if (number > 0) largest = std::max(largest, tree.own().size);
         int depth = 0;

@@ -18,8 +18,8 @@ struct Subtree {
 
 /// The tree over `ranks` ranks as one of them sees it. A range belongs to its first rank; it is split into `radix`
 /// parts whose sizes differ by one at most; the first rank of each part but the first becomes a child and owns that
-/// part; the same goes on in every part. So subtrees are ranges of neighbours, for every number of ranks. Radix 2 over
-/// 8:
+/// part; the same goes on in every part. So subtrees are ranges of neighbours, for every number of ranks.
+/// Eight ranks, radix 2:
 ///
 ///   0 ──┬── 1          0 owns 0..7, which splits into 0..3 and 4..7: child 4.
 ///       ├── 2 ── 3     0 keeps 0..3, which splits into 0..1 and 2..3: child 2.  0 keeps 0..1: child 1.
@@ -28,9 +28,9 @@ struct Subtree {
 ///
 /// With radix^m ranks this is the k-nomial tree. With other numbers it is better balanced than cutting ranks off the
 /// next larger one: no subtree of the root has more than floor((p+k-2)/k) ranks.
-class BalancedTree {
+class RootedTree {
  public:
-  BalancedTree(const BuildRequest& request, int radix) : BalancedTree(*request.placement, request.root, radix) {}
+  RootedTree(const BuildRequest& request, int radix) : RootedTree(*request.placement, request.root, radix) {}
 
   bool is_root() const { return parent_ < 0; }
   bool is_leaf() const { return children_.empty(); }
@@ -45,14 +45,14 @@ class BalancedTree {
   int rank() const { return placement_.rank; }
   int rank_of(int number) const { return (number + root_) % placement_.ranks; }
   /// The same tree as another rank sees it.
-  BalancedTree seen_by(int number) const {
+  RootedTree seen_by(int number) const {
     Placement other = placement_;
     other.rank = rank_of(number);
     return {other, root_, radix_};
   }
 
  private:
-  BalancedTree(const Placement& placement, int root, int radix)
+  RootedTree(const Placement& placement, int root, int radix)
       : placement_(placement), root_(root), radix_(radix), own_{0, placement.ranks} {
     const int number = (placement.rank - root + placement.ranks) % placement.ranks;
     Subtree range = own_;
@@ -83,8 +83,8 @@ class BalancedTree {
 };
 
 /// Facts about the whole tree, which the rows' costs are made of.
-struct BalancedTreeShape {
-  BalancedTreeShape(int ranks, int radix) : largest_subtree((ranks + radix - 2) / radix) {
+struct RootedTreeShape {
+  RootedTreeShape(int ranks, int radix) : largest_subtree((ranks + radix - 2) / radix) {
     for (long power = radix; (radix - 1L) * ranks - (radix - 2) >= power; power *= radix) ++depth;
     for (int kept = ranks; kept > 1;) {
       const int parts = std::min(radix, kept);
