@@ -71,7 +71,7 @@ constexpr Algorithm kRows[] = {
     {"recursive_doubling", TUTTI_ALL_REDUCE, kExchangeForwarding, build_recursive_doubling_all_reduce, cost_recursive_doubling_all_reduce,
      "floor(log2 p) +0..2", "(floor(log2 p) +0..1) n", kThakurSource, Tree::balanced},
     {"halving_doubling", TUTTI_ALL_REDUCE, kOneWayForwarding, build_halving_doubling_all_reduce, cost_halving_doubling_all_reduce,
-     "2 floor(log2 p) +0..2", "2(q-1)/q n +0..n, q = 2^floor(log2 p)", "Rabenseifner, ICCS 2004"},
+     "2 floor(log2 p) +0..2", "2(q-1)/q n +0..n, q = 2^floor(log2 p)", "Rabenseifner, ICCS 2004", Tree::balanced},
     {"one_shot", TUTTI_ALL_REDUCE, kExchange, build_one_shot_all_reduce, cost_one_shot_all_reduce,
      "1", "(p-1) n", kDirectSource, Tree::rank_order},
     {"two_shot", TUTTI_ALL_REDUCE, kExchange, build_two_shot_all_reduce, cost_two_shot_all_reduce,
