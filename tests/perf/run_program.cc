@@ -14,13 +14,13 @@ namespace tutti::perf {
 
 std::string program_path(const std::string& name) { return std::string(TUTTI_PERF_BIN) + "/" + name; }
 
-ProgramRun run_command(const std::string& command) {
+ProgramRun run_command(const std::string& command, int limit) {
   char error_file[] = "/tmp/tutti_perf_XXXXXX";
   const int descriptor = mkstemp(error_file);
   if (descriptor < 0) return {};
   close(descriptor);
   ProgramRun result;
-  std::FILE* pipe = popen(("timeout 40 " + command + " 2>" + error_file).c_str(), "r");
+  std::FILE* pipe = popen(("timeout " + std::to_string(limit) + " " + command + " 2>" + error_file).c_str(), "r");
   if (pipe == nullptr) return result;
   char buffer[4096];
   for (size_t bytes = 0; (bytes = std::fread(buffer, 1, sizeof buffer, pipe)) > 0;) result.output.append(buffer, bytes);
@@ -34,8 +34,8 @@ ProgramRun run_command(const std::string& command) {
   return result;
 }
 
-ProgramRun run_benchmark(const std::string& name, const std::string& arguments) {
-  return run_command("env -u RANK -u WORLD_SIZE -u TUTTI_UNIQUE_ID " + program_path(name) + " " + arguments);
+ProgramRun run_benchmark(const std::string& name, const std::string& arguments, int limit) {
+  return run_command("env -u RANK -u WORLD_SIZE -u TUTTI_UNIQUE_ID " + program_path(name) + " " + arguments, limit);
 }
 
 std::vector<std::string> lines_of(const std::string& text) {

@@ -11,10 +11,10 @@ struct ProgramRun {
   std::string output, error;
 };
 
-/// Runs `command` through the shell (with a limit of 40 s) and waits for it.
-ProgramRun run_command(const std::string& command);
+/// Runs `command` through the shell and waits for it, for at most `limit` seconds.
+ProgramRun run_command(const std::string& command, int limit = 40);
 /// build/bin/NAME ARGUMENTS, without a launcher's variables.
-ProgramRun run_benchmark(const std::string& name, const std::string& arguments);
+ProgramRun run_benchmark(const std::string& name, const std::string& arguments, int limit = 40);
 std::string program_path(const std::string& name);
 
 /// One line of the table, split at blanks.
