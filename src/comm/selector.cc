@@ -2,6 +2,7 @@
 #include "src/comm/selector.h"
 
 #include <algorithm>
+#include <array>
 #include <bit>
 
 #include "src/base/random.h"
@@ -19,6 +20,11 @@ std::string row_names(tutti_collective form) {
   return names;
 }
 
+std::string_view reproducible_name(Reproducible level) {
+  constexpr std::array<std::string_view, 3> kNames{"none", "l2", "l4"};
+  return kNames[static_cast<std::size_t>(level)];
+}
+
 }  // namespace
 
 std::string Selector::exclusion(const Algorithm& row, tutti_collective what) const {
@@ -31,8 +37,21 @@ std::string Selector::exclusion(const Algorithm& row, tutti_collective what) con
   }
   if (what == TUTTI_ALL_TO_ALL_V && row.needs.forwards)
     return "forwards blocks of other ranks, whose sizes a rank does not know";
-  if (reproducible_ != Reproducible::none && is_reduction(what)) return "does not declare the tree of its sums";
+  if (reproducible_ == Reproducible::none || !is_reduction(what)) return "";
+  const Tree wanted = wanted_tree(equal_form(what));
+  if (wanted == Tree::any)
+    return "does not add in the order that reproducible=" + std::string(reproducible_name(reproducible_)) + " wants";
+  if (row.tree != wanted) return "does not add in the order that is wanted: " + std::string(tree_name(wanted));
   return "";
+}
+
+Tree Selector::wanted_tree(tutti_collective form) const {
+  // By preference: a level that is content with any fixed tree takes the one whose rows are cheapest.
+  constexpr std::array kFixed{Tree::rank_order, Tree::balanced};
+  for (std::size_t i = reproducible_ == Reproducible::l4 ? 1 : 0; i < kFixed.size(); ++i)
+    for (const Algorithm& row : algorithms())
+      if (row.what == form && row.tree == kFixed[i] && admits(row, ranks_)) return kFixed[i];
+  return Tree::any;
 }
 
 double Selector::predicted_ns(const Algorithm& row, tutti_collective what, std::uint64_t bytes) const {
@@ -90,10 +109,14 @@ Result<const Algorithm*> Selector::choose(tutti_collective what, std::uint64_t b
       best_ns = ns;
     }
   }
-  if (!best)
-    return Status::error(TUTTI_UNSUPPORTED, "no algorithm for " + name + " over " + std::to_string(ranks_) + " ranks")
+  if (!best) {
+    const std::string level(reproducible_name(reproducible_));
+    const bool fixed = reproducible_ != Reproducible::none && is_reduction(what);
+    return Status::error(TUTTI_UNSUPPORTED, "no algorithm for " + name + " over " + std::to_string(ranks_) + " ranks" +
+                                                (fixed ? " with reproducible=" + level : ""))
         .with_remedy("`tutti plan --why --collective " + name + " --ranks " + std::to_string(ranks_) +
-                     "` says what excludes each");
+                     (fixed ? " --reproducible " + level : "") + "` says what excludes each");
+  }
   return best;
 }
 
@@ -102,7 +125,10 @@ std::string Selector::explain(tutti_collective what, std::uint64_t bytes, std::s
   std::string text = std::string(collective_name(what)) + " of " + std::to_string(bytes) + " bytes over " +
                      std::to_string(ranks_) + " ranks: ";
   if (!chosen.is_ok()) return text + chosen.status().to_string() + "\n";
-  text += std::string((*chosen)->name) + (forced.empty() ? ", the cheapest by the model\n" : ", as asked for\n");
+  text += std::string((*chosen)->name) + (forced.empty() ? ", the cheapest by the model" : ", as asked for");
+  if (reproducible_ != Reproducible::none && is_reduction(what))
+    text += " among those that add by the tree \"" + std::string(tree_name((*chosen)->tree)) + "\"";
+  text += "\n";
   text += text_format("  link %s: alpha %.0f ns, overhead %.0f ns, beta %.3f, gamma %.3f, delta %.3f ns/B\n",
                       std::string(cost_.kind).c_str(), cost_.alpha_ns, cost_.overhead_ns, cost_.beta_ns, cost_.gamma_ns,
                       cost_.delta_ns);
@@ -125,7 +151,7 @@ std::uint64_t selection_hash(int ranks) {
   std::uint64_t hash = static_cast<std::uint64_t>(ranks);
   for (const Algorithm& row : algorithms()) {
     hash = hash_combine(hash_combine(hash, static_cast<std::uint64_t>(row.what)), hash_text(row.name));
-    hash = hash_combine(hash, row.needs.forwards ? 1 : 0);
+    hash = hash_combine(hash, (row.needs.forwards ? 1U : 0U) + 2 * static_cast<std::uint64_t>(row.tree));
     if (!admits(row, ranks)) continue;
     const RowCost cost = row.cost(ranks);
     for (const double term : {cost.rounds, cost.sent, cost.reduced, cost.messages})

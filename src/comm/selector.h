@@ -48,6 +48,8 @@ class Selector {
 
  private:
   std::string exclusion(const Algorithm& row, tutti_collective what) const;
+  /// The one tree of all sums of a reduction, whatever the size; `any`: there is none for this number of ranks.
+  Tree wanted_tree(tutti_collective form) const;
   double predicted_ns(const Algorithm& row, tutti_collective what, std::uint64_t bytes) const;
 
   int ranks_;
