@@ -13,6 +13,7 @@
 #include <sched.h>
 #include <signal.h>
 #include <sys/mman.h>
+#include <unistd.h>
 
 #include <algorithm>
 #include <atomic>
@@ -258,11 +259,15 @@ std::string siblings_text(int cpu) {
 }
 
 /// The core where the caller runs and a core of the middle among the others: neither the nearest nor the farthest. The
-/// second is -1 if this thread is bound to one core.
+/// second is -1 if this process is bound to one core.
 std::pair<int, int> choose_cores() {
-  cpu_set_t allowed;
-  CPU_ZERO(&allowed);
-  if (sched_getaffinity(0, sizeof allowed, &allowed) != 0) return {-1, -1};
+  // A thread that was bound to one core may use those of its process, which are the first thread's.
+  cpu_set_t allowed, own, process;
+  CPU_ZERO(&own);
+  CPU_ZERO(&process);
+  if (sched_getaffinity(0, sizeof own, &own) != 0) return {-1, -1};
+  if (sched_getaffinity(::getpid(), sizeof process, &process) != 0) CPU_ZERO(&process);
+  CPU_OR(&allowed, &own, &process);
   int here = sched_getcpu();
   if (here < 0 || here >= CPU_SETSIZE || !CPU_ISSET(static_cast<std::size_t>(here), &allowed)) here = -1;
   std::vector<int> others;

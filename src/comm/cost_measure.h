@@ -21,8 +21,8 @@ struct CostProbeLimits {
   std::int64_t budget_ns = 16'000'000;
 };
 
-/// Blocks for about the budget at most. Never an error: what cannot be measured is documented. The calling thread's
-/// affinity says which cores may be used and is left as it is.
+/// Blocks for about the budget at most. Never an error: what cannot be measured is documented. Only
+/// cores that this thread or the process's first may use are used; their affinity is left as it is.
 CostProbe measure_costs(const CostProbeLimits& limits = {});
 
 }  // namespace tutti::core

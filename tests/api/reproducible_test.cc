@@ -5,7 +5,6 @@
 #include <cmath>
 #include <cstring>
 #include <mutex>
-#include <random>
 
 #include "tests/api/harness.h"
 
@@ -16,10 +15,13 @@ using tutti::Communicator;
 
 /// Terms whose sum depends on the order: magnitudes between 2^-12 and 2^12, either sign.
 double term(std::uint64_t leaf, std::uint64_t index) {
-  std::mt19937_64 random(leaf * 1000003 + index);
-  const double mantissa = 1.0 + static_cast<double>(random() >> 12) * 0x1p-52;
-  const int exponent = static_cast<int>(random() % 25) - 12;
-  return std::ldexp((random() & 1) != 0 ? mantissa : -mantissa, exponent);
+  std::uint64_t word = leaf * 1000003 + index + 1;  // one step of splitmix64
+  word = (word ^ (word >> 30)) * 0xbf58476d1ce4e5b9ULL;
+  word = (word ^ (word >> 27)) * 0x94d049bb133111ebULL;
+  word ^= word >> 31;
+  const double mantissa = 1.0 + static_cast<double>(word >> 12) * 0x1p-52;
+  const int exponent = static_cast<int>((word >> 1) % 25) - 12;
+  return std::ldexp((word & 1) != 0 ? mantissa : -mantissa, exponent);
 }
 
 // What the library promises of one addition, per type: in float64, float32, or float32 rounded to nearest even.

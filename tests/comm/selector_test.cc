@@ -5,6 +5,7 @@
 
 #include <cmath>
 #include <fstream>
+#include <optional>
 #include <regex>
 
 #include "src/base/types.h"
@@ -121,6 +122,38 @@ TEST(Selector, forms_with_counts_per_rank_take_the_rows_of_the_equal_form) {
 TEST(Selector, the_hash_of_the_rows_differs_by_ranks_only) {
   EXPECT_EQ(selection_hash(8), selection_hash(8));
   EXPECT_NE(selection_hash(8), selection_hash(7));
+}
+
+TEST(Selector, reproducible_reductions_keep_one_tree_at_all_sizes) {
+  for (const Reproducible level : {Reproducible::l2, Reproducible::l4})
+    for (const tutti_collective what : {TUTTI_ALL_REDUCE, TUTTI_REDUCE_SCATTER, TUTTI_REDUCE, TUTTI_REDUCE_SCATTER_V})
+      for (const int ranks : {1, 2, 3, 4, 6, 8, 16, 64}) {
+        const Selector selector(ranks, shm(), level);
+        std::optional<Tree> tree;
+        for (std::uint64_t bytes = 1; bytes <= std::uint64_t{1} << 32; bytes *= 4) {
+          auto chosen = selector.choose(what, bytes, "");
+          if (!chosen.is_ok()) {
+            EXPECT_EQ(chosen.status().code(), TUTTI_UNSUPPORTED);
+            EXPECT_NE(chosen.status().message().find(level == Reproducible::l2 ? "l2" : "l4"), std::string::npos);
+            EXPECT_EQ(level, Reproducible::l4) << chosen.status().to_string();
+            continue;
+          }
+          const Tree used = (*chosen)->tree;
+          EXPECT_NE(used, Tree::any);
+          EXPECT_EQ(tree.value_or(used), used) << bytes;
+          tree = used;
+          if (level == Reproducible::l4) {
+            EXPECT_EQ(used, Tree::balanced);
+          }
+          for (const Algorithm& row : algorithms())
+            if (row.what == equal_form(what) && row.tree != used) {
+              EXPECT_EQ(selector.choose(what, bytes, row.name).status().code(), TUTTI_UNSUPPORTED) << row.name;
+            }
+        }
+      }
+  // What only moves data has one result however it gets there.
+  EXPECT_EQ(Selector(8, shm(), Reproducible::l4).candidates(TUTTI_ALL_GATHER, 8).size(),
+            Selector(8, shm()).candidates(TUTTI_ALL_GATHER, 8).size());
 }
 
 TEST(Selector, does_what_it_is_told) {
