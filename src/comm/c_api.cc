@@ -5,6 +5,7 @@
 #include <new>
 
 #include "src/comm/group.h"
+#include "src/comm/small_call.h"
 #include "tutti/tutti.h"
 
 using tutti::core::Call;
@@ -13,6 +14,8 @@ using tutti::core::Group;
 using tutti::core::Operation;
 using tutti::core::Process;
 using tutti::core::Result;
+using tutti::core::SmallCall;
+using tutti::core::SmallEnd;
 using tutti::core::Status;
 using tutti::core::UniqueIdBytes;
 
@@ -108,7 +111,7 @@ Status fill_call(Call& call, const tutti_call* options) {
   return {};
 }
 
-/// The one path of every operation: blocking, asynchronous, or deferred to the end of a group.
+/// The one path of every other operation: blocking, asynchronous, or deferred to the end of a group.
 Status operate(tutti_comm* comm, Call& call, const tutti_call* options, int* source, tutti_work** work) {
   if (!comm) return missing("comm");
   TUTTI_TRY(fill_call(call, options));
@@ -132,6 +135,19 @@ Status operate(tutti_comm* comm, Call& call, const tutti_call* options, int* sou
   }
   if (work) *work = reinterpret_cast<tutti_work*>(operation);
   return {};
+}
+
+/// Whether a call may go the short way (small_call.h).
+bool is_plain(const tutti_comm* comm, const tutti_call* options, tutti_work** work) {
+  return !options && !work && comm && !Group::any_open();
+}
+
+// The ways on from there. Not inline: the short way shall stay short.
+[[gnu::noinline, gnu::cold]] tutti_code continue_small(tutti_comm* comm, tutti_collective what, const SmallCall& call) {
+  return guarded([&] { return comm->communicator->continue_small(what, call); });
+}
+[[gnu::noinline]] tutti_code run(tutti_comm* comm, Call arguments, const tutti_call* options, tutti_work** work) {
+  return guarded([&] { return operate(comm, arguments, options, nullptr, work); });
 }
 
 }  // namespace
@@ -233,12 +249,15 @@ tutti_code tutti_comm_status(tutti_comm* comm) {
   return guarded([&]() -> Status { return comm ? comm->communicator->status() : missing("comm"); });
 }
 
-tutti_code tutti_all_reduce(const void* in, void* out, uint64_t count, tutti_dtype type, tutti_op op, tutti_comm* comm,
-                            const tutti_call* call, tutti_work** work) {
-  return guarded([&] {
-    Call arguments{TUTTI_ALL_REDUCE, type, op, -1, count, in, out, 0, 0, 0, {}};
-    return operate(comm, arguments, call, nullptr, work);
-  });
+[[gnu::flatten]] tutti_code tutti_all_reduce(const void* in, void* out, uint64_t count, tutti_dtype type, tutti_op op,
+                                             tutti_comm* comm, const tutti_call* call, tutti_work** work) {
+  if (is_plain(comm, call, work)) {
+    const SmallCall small{type, op, count, in, out};
+    const SmallEnd end = comm->communicator->run_small<TUTTI_ALL_REDUCE>(small);
+    if (end == SmallEnd::done) return TUTTI_OK;
+    if (end == SmallEnd::late) return continue_small(comm, TUTTI_ALL_REDUCE, small);
+  }
+  return run(comm, {TUTTI_ALL_REDUCE, type, op, -1, count, in, out, 0, 0, 0, {}}, call, work);
 }
 
 tutti_code tutti_all_gather(const void* in, void* out, uint64_t count, tutti_dtype type, tutti_comm* comm,
@@ -297,11 +316,14 @@ tutti_code tutti_all_to_all(const void* in, void* out, uint64_t count, tutti_dty
   });
 }
 
-tutti_code tutti_barrier(tutti_comm* comm, const tutti_call* call, tutti_work** work) {
-  return guarded([&] {
-    Call arguments;
-    return operate(comm, arguments, call, nullptr, work);
-  });
+[[gnu::flatten]] tutti_code tutti_barrier(tutti_comm* comm, const tutti_call* call, tutti_work** work) {
+  if (is_plain(comm, call, work)) {
+    const SmallCall small{TUTTI_INT8, TUTTI_SUM, 0, nullptr, nullptr};
+    const SmallEnd end = comm->communicator->run_small<TUTTI_BARRIER>(small);
+    if (end == SmallEnd::done) return TUTTI_OK;
+    if (end == SmallEnd::late) return continue_small(comm, TUTTI_BARRIER, small);
+  }
+  return run(comm, {}, call, work);
 }
 
 tutti_code tutti_send(const void* in, uint64_t count, tutti_dtype type, int peer, uint32_t tag, tutti_comm* comm,

@@ -269,15 +269,8 @@ bool Communicator::start(Operation& operation) {
   const Call& call = operation.call;
   auto found = find_entry(call);
   CallEntry* entry = found.is_ok() ? *found : nullptr;
-  operation.entry = entry;
-  operation.row = entry ? entry->plan->row : nullptr;
-  operation.started_ticks = clock_.now();
-  operation.first_ticks = operation.last_peer_ticks = operation.done_ticks = 0;
-  operation.last_peer = -1;
-  look_ticks_ = 0;
-  // The entry's part is a hash; an odd factor spreads the number over all bits, and no two operations of a call agree.
-  const std::uint64_t fingerprint =
-      kMismatchCheck && entry ? entry->fingerprint ^ (operation.number * 0x9e3779b97f4a7c15ULL) : 0;
+  begin(operation, entry);
+  const std::uint64_t fingerprint = entry ? mixed(entry->fingerprint, operation.number) : 0;
   Announcement input, output;
   publish(operation, fingerprint, input, output);
   record(operation, fingerprint, input, output);
@@ -299,18 +292,35 @@ bool Communicator::start(Operation& operation) {
     finish(operation, {});
     return false;
   }
+  remember_small(call, *entry);
+  launch(operation, fingerprint);
+  return true;
+}
+
+/// Sets everything about an operation that is fixed when it starts, but for its record.
+void Communicator::begin(Operation& operation, CallEntry* entry) {
+  operation.entry = entry;
+  operation.row = entry ? entry->plan->row : nullptr;
+  operation.started_ticks = clock_.now();
+  operation.first_ticks = operation.last_peer_ticks = operation.done_ticks = 0;
+  operation.last_peer = -1;
+  look_ticks_ = 0;
+}
+
+/// Hands an operation with an entry to the executor.
+void Communicator::launch(Operation& operation, std::uint64_t fingerprint) {
+  const Call& call = operation.call;
   operation.deadline_ticks = operation.started_ticks + timeout_ticks(call);
   next_look_ = operation.started_ticks + compare_ticks_;
   suspect_since_ = 0;
 
-  Bindings bindings = entry->bindings;
+  Bindings bindings = operation.entry->bindings;
   bindings.input = static_cast<const std::byte*>(call.in);
   bindings.output = static_cast<std::byte*>(call.out);
   bindings.scratch = scratch_;
   bindings.fingerprint = fingerprint;
   if (process_->fifos().exceeded()) process_->trim_fifos(this);
-  operation.execution.start(entry->plan->lowered, bindings);
-  return true;
+  operation.execution.start(operation.entry->plan->lowered, bindings);
 }
 
 void Communicator::drop_idle_fifos() {

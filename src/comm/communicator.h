@@ -53,6 +53,54 @@ struct CallEntry {
   std::uint64_t last_use = 0;
 };
 
+/// The arguments of a call that may be short enough for the short way (small_call.cc).
+struct SmallCall {
+  tutti_dtype type;
+  tutti_op op;
+  std::uint64_t count;
+  const void* in;
+  void* out;
+};
+
+enum class SmallEnd : std::uint8_t {
+  not_taken,  ///< nothing has happened: the call must go the long way
+  done,       ///< ended well
+  late,       ///< started: continue_small() must follow
+};
+
+/// The record of such a call but for what changes from one to the next.
+class SmallRecord {
+ public:
+  void fill(const Call& call, const CallEntry& entry);
+  void write(Record& record, std::uint64_t number, std::uint64_t fingerprint, std::uint64_t now) const;
+
+ private:
+  alignas(128) std::byte bytes_[sizeof(Record)] = {};
+};
+
+/// What such a call needs, from its first time the long way.
+struct SmallEntry {
+  tutti_collective what = TUTTI_COLLECTIVE_COUNT;
+  tutti_dtype type = TUTTI_INT8;
+  tutti_op op = TUTTI_SUM;
+  std::uint32_t own = 0;  ///< which operand of the reduction is the own one
+  std::uint64_t count = 0;
+  std::uint64_t bytes = 0;
+  std::uint64_t fingerprint = 0;
+  std::uint64_t call_word = 0;
+  LineKernel kernel = nullptr;
+  SendChannel* send = nullptr;
+  ReceiveChannel* receive = nullptr;  ///< null until the peer has sent something
+  SmallRecord record;
+
+  static constexpr std::size_t kEntries = 32;
+  static std::size_t place(tutti_collective what, tutti_dtype type, tutti_op op, std::uint64_t count) {
+    return (static_cast<std::size_t>(what) + static_cast<std::size_t>(type) * 5 + static_cast<std::size_t>(op) * 3 +
+            static_cast<std::size_t>(count)) %
+           kEntries;
+  }
+};
+
 struct CommunicatorParts {
   Process* process = nullptr;
   Config config;
@@ -83,6 +131,11 @@ class Communicator {
 
   /// Runs `call` to its end on the calling thread.
   Status run(const Call& call, int* source = nullptr);
+  /// The same the short way.
+  template <tutti_collective what>
+  SmallEnd run_small(const SmallCall& call);
+  /// Right after a run_small() that was late: runs the same call to its end.
+  Status continue_small(tutti_collective what, const SmallCall& call);
   /// An operation that is not started yet, with one reference for the caller. Arguments are checked here.
   Result<Operation*> prepare(const Call& call, int* source = nullptr);
   /// Queues it. On an error it is finished with that error, too.
@@ -131,6 +184,8 @@ class Communicator {
   void record(Operation& operation, std::uint64_t fingerprint, const Announcement& input, const Announcement& output);
   std::uint64_t timeout_ticks(const Call& call) const;
   bool start(Operation& operation);
+  void begin(Operation& operation, CallEntry* entry);
+  void launch(Operation& operation, std::uint64_t fingerprint);
   bool step(Operation& operation);
   void finish(Operation& operation, Status status);
   void look_around(Operation& operation);
@@ -140,6 +195,18 @@ class Communicator {
   void finish_point_to_point(Operation* operation, Status status);
   void check_point_to_point();
   void enqueue(Operation* operation);
+
+  // small_call.cc: the short way of small blocking calls
+  bool is_idle() const {
+    return !failed_.load(std::memory_order_acquire) && control_->verdict.load(std::memory_order_acquire) == 0 &&
+           !hook_.load(std::memory_order_relaxed);
+  }
+  void remember_small(const Call& call, const CallEntry& entry);
+  /// A call's hash with an operation's number: an odd factor spreads the number over all bits, and no two operations of
+  /// a call agree.
+  static std::uint64_t mixed(std::uint64_t fingerprint, std::uint64_t number) {
+    return kMismatchCheck ? fingerprint ^ (number * 0x9e3779b97f4a7c15ULL) : 0;
+  }
 
   // call_table.cc: plans and bindings
   Result<CallEntry*> find_entry(const Call& call);
@@ -194,6 +261,7 @@ class Communicator {
   std::atomic_flag driving_ = ATOMIC_FLAG_INIT;
   Operation* current_ = nullptr;  // the running collective
   std::array<CallEntry, 64> entries_;
+  std::array<SmallEntry, SmallEntry::kEntries> small_;
   std::uint64_t lookups_ = 0;
   std::uint64_t point_to_point_number_ = 0;
   std::byte* scratch_ = nullptr;

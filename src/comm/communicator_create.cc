@@ -318,7 +318,7 @@ Communicator::Communicator(CommunicatorParts parts)
       timeout_ticks_(clock_.from_ns(config_.timeout_ns())),
       compare_ticks_(clock_.from_ns(1'000'000)) {
   policy_.short_slices = policy_.crowded && config_.short_slices();
-  control_->crowded.store(policy_.crowded ? 1 : 0, std::memory_order_relaxed);
+  if (policy_.crowded) control_->sleeping.fetch_or(kCrowded, std::memory_order_relaxed);
   point_to_point_ =
       PointToPoint::make(channels_, epoch_bits_, config_.fifo_bytes(),
                          {[](void* self, Operation* operation, Status status) {

@@ -6,6 +6,8 @@
 
 namespace tutti::core {
 
+constinit thread_local int Group::depth_ = 0;
+
 Group& Group::current() {
   static thread_local Group group;
   return group;

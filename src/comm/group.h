@@ -16,6 +16,8 @@ class Group {
 
   bool open() const { return depth_ > 0; }
   void begin() { ++depth_; }
+  /// Whether the calling thread's group is open, for the shortest path: one load, no call.
+  static bool any_open() { return depth_ > 0; }
   /// At the outermost end: creations run (side by side, since the ranks of one communicator wait for each other), then
   /// operations start in the order of the calls, then those without a handle are waited for. The first error is
   /// returned; all is ended.
@@ -45,7 +47,8 @@ class Group {
   };
   Status run_creations();
 
-  int depth_ = 0;
+  // Static, so that asking costs no construction; initial-exec, so that it costs no call.
+  [[gnu::tls_model("initial-exec")]] static constinit thread_local int depth_;
   std::vector<Creation> creations_;
   std::vector<Entry> operations_;
   Status error_;

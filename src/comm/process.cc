@@ -21,13 +21,10 @@ namespace {
 std::mutex g_instance_mutex;
 // Leaked on purpose: communicators may be used until the very end of the process; at_exit does the orderly part.
 std::atomic<Process*> g_instance{nullptr};
-std::atomic<bool> g_forked{false};
 
 }  // namespace
 
 Process* Process::current() { return g_instance.load(std::memory_order_acquire); }
-
-bool Process::forked() { return g_forked.load(std::memory_order_relaxed); }
 
 Status Process::refuse_fork() {
   return Status::error(TUTTI_UNSUPPORTED,
@@ -139,7 +136,7 @@ void Process::at_exit() {
 void Process::in_forked_child() {
   Process* process = current();
   if (!process) return;
-  g_forked.store(true);
+  forked_.store(true);
   // The parent's liveness connections must not stay open here: its death would go unnoticed.
   process->watcher_->forget_after_fork();
   process->engine_.forget_after_fork();

@@ -45,7 +45,7 @@ class Process {
   /// The instance if there is one.
   static Process* current();
   /// True in the child of a process that used Tutti.
-  static bool forked();
+  static bool forked() { return forked_.load(std::memory_order_relaxed); }
   static Status refuse_fork();
   ~Process();
 
@@ -78,6 +78,7 @@ class Process {
   Process() = default;
   static void at_exit();
   static void in_forked_child();
+  static inline std::atomic<bool> forked_{false};
   void on_lost(const ProcessId& process, const std::string& text);
 
   ProcessId id_{};

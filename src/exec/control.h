@@ -59,6 +59,19 @@ struct alignas(kLineStride) CallDescriptor {
     store(output, content.output);
     sequence.store(number + 1, std::memory_order_release);
   }
+  /// The same without tag and announcements.
+  void write_plain(std::uint64_t number, std::uint64_t print, std::uint64_t elements, std::uint64_t call_word) {
+    sequence.store(0, std::memory_order_relaxed);
+    if (kMismatchCheck) {
+      fingerprint.store(print, std::memory_order_release);
+      count.store(elements, std::memory_order_release);
+      call.store(call_word, std::memory_order_release);
+    }
+    tag.store(0, std::memory_order_release);
+    input[0].store(0, std::memory_order_release);
+    output[0].store(0, std::memory_order_release);
+    sequence.store(number + 1, std::memory_order_release);
+  }
   /// False if operation `number` is not there: not called yet, forgotten, or being written.
   bool read(std::uint64_t number, Content& content) const {
     if (sequence.load(std::memory_order_acquire) != number + 1) return false;
@@ -102,6 +115,9 @@ constexpr tutti_code verdict_code(std::uint64_t word) { return static_cast<tutti
 constexpr int verdict_culprit(std::uint64_t word) { return static_cast<int>((word >> 8) & 0xffffff) - 1; }
 constexpr int verdict_author(std::uint64_t word) { return static_cast<int>((word >> 32) & 0xffffff) - 1; }
 
+/// Bit of ControlPage::sleeping, beside the number of sleeping threads.
+constexpr std::uint64_t kCrowded = std::uint64_t{1} << 32;
+
 struct ControlPage {
   // Written by the owner, read by peers in diagnosis only.
   alignas(kLineStride) std::atomic<std::uint64_t> operation;  ///< number of the collective it entered last + 1; 0: none
@@ -112,9 +128,9 @@ struct ControlPage {
   // Written by any peer, once.
   alignas(kLineStride) std::atomic<std::uint64_t> verdict;
   // Sleeping: the owner sets `sleeping` and waits on `doorbell`; whoever stores something for it looks and rings.
-  alignas(kLineStride) std::atomic<std::uint32_t> sleeping;
+  // kCrowded in it: whoever stores orders that against its look at this word himself.
+  alignas(kLineStride) std::atomic<std::uint64_t> sleeping;
   std::atomic<std::uint32_t> doorbell;
-  std::atomic<std::uint32_t> crowded;  ///< 1: whoever stores orders that against its look at `sleeping` itself
   // The owner's own error text, valid once verdict words name it as author.
   alignas(kLineStride) char text[1024];
   alignas(kLineStride) CallDescriptor descriptors[kDescriptors];

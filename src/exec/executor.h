@@ -68,6 +68,8 @@ class CpuExecution {
  public:
   /// `plan` and what `bindings` points to must outlive the execution.
   void start(const LoweredPlan& plan, const Bindings& bindings);
+  /// After start(), where the message of the plan's first action has been sent already.
+  void skip_first_send() { ++cursors_[0].action; }
   /// Does a bounded part of what can be done now: call again while moved(). failed: status().
   Progress advance(ChannelSet& channels);
 

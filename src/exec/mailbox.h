@@ -100,9 +100,10 @@ struct FifoBudget {
 inline bool must_ring(ControlPage& page) {
   // Either the sleeper orders its word against our store (membarrier), or, where it sleeps often, we do: a locked
   // operation on its page, some 20 ns.
-  if (page.crowded.load(std::memory_order_relaxed) != 0)
-    return page.sleeping.fetch_add(0, std::memory_order_seq_cst) != 0;
-  return page.sleeping.load(std::memory_order_relaxed) != 0;
+  const std::uint64_t seen = page.sleeping.load(std::memory_order_relaxed);
+  if (seen == 0) return false;
+  if (seen == kCrowded) return page.sleeping.fetch_add(0, std::memory_order_seq_cst) != kCrowded;
+  return true;
 }
 
 /// Sending end. Used by the holder of the communicator's drive token only.
@@ -129,7 +130,11 @@ class SendChannel {
   std::byte* reserve(std::size_t bytes, std::size_t fifo_bytes) {
     if (reserved_) return reserved_;
     if (sequence_ - consumed_ >= kLines && !refresh()) return nullptr;
-    if (bytes <= kInlineBytes) return reserved_ = shared_->lines[sequence_ % kLines].line.payload;
+    if (bytes <= kInlineBytes) {
+      reserved_ = shared_->lines[sequence_ % kLines].line.payload;
+      clear_payload(reserved_);
+      return reserved_;
+    }
     return reserved_ = reserve_outside(bytes, fifo_bytes);
   }
 
@@ -149,6 +154,23 @@ class SendChannel {
     if (must_ring(*peer_)) ring(*peer_);
   }
 
+  /// reserve() and commit() for a message of at most kInlineBytes, between which nothing may fail.
+  Line* reserve_line() {
+    if (sequence_ - consumed_ >= kLines && !refresh()) return nullptr;
+    Line& line = shared_->lines[sequence_ % kLines].line;
+    clear_payload(line.payload);
+    return &line;
+  }
+  void commit_line(Line& line, std::uint64_t fingerprint, std::uint64_t epoch_bits) {
+    const std::uint64_t sequence = sequence_;
+    line.fingerprint = fingerprint;
+    ends_[sequence % kLines] = {small_.head(), fifo_.head()};
+    sequence_ = sequence + 1;
+    line.stamp.store(epoch_bits | ((sequence + 1) & kSequenceMask),
+                     std::memory_order_release);  // pairs with ReceiveChannel::ready
+    if (must_ring(*peer_)) ring(*peer_);
+  }
+
   /// Gives the FIFO back if nobody reads it any more; the next large message attaches another.
   void drop_idle_fifo() {
     if (!fifo_.empty()) refresh();
@@ -164,6 +186,12 @@ class SendChannel {
   static void ring(ControlPage& page);
 
  private:
+  /// Whoever reduces lines reads them whole. By hand: compilers make a string instruction of a memset.
+  static void clear_payload(std::byte* payload) {
+    using Words = std::uint64_t __attribute__((vector_size(16), may_alias));
+    auto* const words = reinterpret_cast<Words*>(payload);
+    words[0] = words[1] = words[2] = Words{};
+  }
   bool refresh() {
     const std::uint64_t seen = shared_->consumed.load(std::memory_order_acquire);  // pairs with ReceiveChannel::release
     if (seen == consumed_) return false;
@@ -220,17 +248,22 @@ class ReceiveChannel {
   /// Gives the oldest message back to the sender.
   void release(std::size_t bytes) {
     ++sequence_;
-    if (bytes > kSmallMessage || sequence_ - returned_ >= kCreditBatch) {
-      returned_ = sequence_;
-      shared_->consumed.store(sequence_, std::memory_order_release);  // pairs with SendChannel::refresh
-      // A sender out of credit may sleep.
-      if (must_ring(*peer_)) SendChannel::ring(*peer_);
-    }
+    if (bytes > kSmallMessage || sequence_ - returned_ >= kCreditBatch) return_credit();
+  }
+  /// release() of a message of at most kInlineBytes.
+  void release_line() {
+    if (++sequence_ - returned_ >= kCreditBatch) return_credit();
   }
   void add_eager_matched(std::uint64_t bytes) { shared_->eager_matched.fetch_add(bytes, std::memory_order_release); }
   std::uint64_t sequence() const { return sequence_; }
 
  private:
+  void return_credit() {
+    returned_ = sequence_;
+    shared_->consumed.store(sequence_, std::memory_order_release);  // pairs with SendChannel::refresh
+    // A sender out of credit may sleep.
+    if (must_ring(*peer_)) SendChannel::ring(*peer_);
+  }
   const Line& line() const { return shared_->lines[sequence_ % kLines].line; }
 
   ChannelBlock* shared_;

@@ -9,6 +9,7 @@ namespace tutti::core {
 /// Kernels of one target, by element type and operator.
 struct KernelTable {
   ReduceKernel kernels[TUTTI_DTYPE_COUNT][TUTTI_OP_COUNT];
+  LineKernel lines[TUTTI_DTYPE_COUNT][TUTTI_OP_COUNT];
 };
 
 extern const KernelTable kScalarKernels;

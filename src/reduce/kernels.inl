@@ -287,8 +287,34 @@ void reduce(const ReduceArgs& args) {
   }
 }
 
+/// See LineKernel. The length is a constant: no loop, no rest.
+template <class E, class Op>
+void reduce_line(void* destination, const void* first, const void* second) {
+  using Arithmetic = typename Op::template Arithmetic<E>;
+  Sweep<Arithmetic> sweep{};
+  sweep.count = kLineKernelBytes / E::kBytes;
+  sweep.destination = static_cast<char*>(destination);
+  sweep.inputs[0] = static_cast<const char*>(first);
+  sweep.inputs[1] = static_cast<const char*>(second);
+  constexpr Shape kShape{2, false, false, false, E::kFloating};
+  constexpr int kLanes = 16 / static_cast<int>(sizeof(typename Arithmetic::Accumulator));
+  if constexpr (TUTTI_REDUCE_VECTOR_BYTES > 0)
+    sweep_lanes<Arithmetic, Op, kShape, kLanes>(sweep, 0);
+  else
+    sweep_lanes<Arithmetic, Op, kShape, 1>(sweep, 0);
+}
+
+template <class E, class Op>
+constexpr void add_line_kernel(KernelTable& table, int type, int op) {
+  table.lines[type][op] = reduce_line<E, Op>;
+}
+
 template <class E>
 constexpr void add_kernels(KernelTable& table, int type) {
+  add_line_kernel<E, Sum>(table, type, TUTTI_SUM);
+  add_line_kernel<E, Prod>(table, type, TUTTI_PROD);
+  add_line_kernel<E, Max>(table, type, TUTTI_MAX);
+  add_line_kernel<E, Min>(table, type, TUTTI_MIN);
   table.kernels[type][TUTTI_SUM] = reduce<E, Sum>;
   table.kernels[type][TUTTI_PROD] = reduce<E, Prod>;
   table.kernels[type][TUTTI_MAX] = reduce<E, Max>;

@@ -72,6 +72,14 @@ ReduceKernel find_reduce_kernel(tutti_dtype type, tutti_op op) {
   return find_reduce_kernel(type, op, best_simd_target());
 }
 
+LineKernel find_line_kernel(tutti_dtype type, tutti_op op) { return find_line_kernel(type, op, best_simd_target()); }
+
+LineKernel find_line_kernel(tutti_dtype type, tutti_op op, SimdTarget target) {
+  if (static_cast<unsigned>(type) >= TUTTI_DTYPE_COUNT || static_cast<unsigned>(op) >= TUTTI_OP_COUNT) return nullptr;
+  const KernelTable* table = find_table(target);
+  return table == nullptr ? nullptr : table->lines[type][op];
+}
+
 ReduceKernel find_reduce_kernel(tutti_dtype type, tutti_op op, SimdTarget target) {
   if (static_cast<unsigned>(type) >= TUTTI_DTYPE_COUNT || static_cast<unsigned>(op) >= TUTTI_OP_COUNT) return nullptr;
   const KernelTable* table = find_table(target);

@@ -27,11 +27,20 @@ using ReduceKernel = void (*)(const ReduceArgs&);
 /// Null for an unsupported pair. AVG shares SUM's arithmetic and differs by scale and divisor.
 ReduceKernel find_reduce_kernel(tutti_dtype type, tutti_op op);
 
+/// destination = final(first (+) second) over exactly kLineKernelBytes bytes of any alignment, which must not overlap
+/// the destination: for messages of one line, padded with zeros. Same bits as the ReduceKernel of the pair.
+using LineKernel = void (*)(void* destination, const void* first, const void* second);
+constexpr std::size_t kLineKernelBytes = 48;
+
+/// Null where there is none (averages, and what find_reduce_kernel has none for).
+LineKernel find_line_kernel(tutti_dtype type, tutti_op op);
+
 enum class SimdTarget : std::uint8_t { scalar, sse4, avx2, avx512 };
 /// Best target of this CPU; what find_reduce_kernel uses.
 SimdTarget best_simd_target();
 const char* simd_target_name(SimdTarget target);
 /// For tests and micro benchmarks: null if this CPU lacks the target.
 ReduceKernel find_reduce_kernel(tutti_dtype type, tutti_op op, SimdTarget target);
+LineKernel find_line_kernel(tutti_dtype type, tutti_op op, SimdTarget target);
 
 }  // namespace tutti::core
