@@ -4,13 +4,13 @@
 
 #include <CLI/CLI.hpp>
 #include <algorithm>
-#include <chrono>
 #include <cstdio>
 #include <memory>
 #include <nlohmann/json.hpp>
 
 #include "src/base/text.h"
 #include "src/base/types.h"
+#include "src/cli/plan_check.h"
 #include "src/cli/plan_why.h"
 #include "src/plan/check.h"
 #include "src/plan/render.h"
@@ -22,10 +22,6 @@ namespace {
 
 /// Most ranks that a command takes: the checker holds all ranks' schedules at once, the longest about p^2 steps.
 constexpr int kMostRanks = 1024;
-/// Random mixes of rows that --check tries per rank count, and the most ranks it does so for.
-constexpr int kMixes = 8;
-constexpr int kMostMixedRanks = 64;
-constexpr std::uint64_t kMixSeed = 1;
 
 struct Options {
   bool list = false;
@@ -160,91 +156,13 @@ int print_list(const Options& options) {
   return 0;
 }
 
-// ---- proofs
-// ----------------------------------------------------------------------------------------------------------
-
-double seconds_since(std::chrono::steady_clock::time_point start) {
-  return std::chrono::duration<double>(std::chrono::steady_clock::now() - start).count();
-}
-
-struct Totals {
-  int rows = 0;
-  int failed = 0;
-  std::uint64_t proofs = 0;
-  std::uint64_t steps = 0;
-};
-
-/// One line a row; the reason of a failure goes to stderr at once.
-void check_one(const Algorithm& row, const RankRange& range, Totals& totals) {
-  const auto start = std::chrono::steady_clock::now();
-  const std::string label = std::string(collective_name(row.what)) + " / " + std::string(row.name);
-  int counts = 0, proofs = 0;
-  std::uint64_t steps = 0;
-  bool good = true;
-  for (int ranks = range.first; ranks <= range.last && good; ++ranks) {
-    if (!admits(row, ranks)) continue;
-    const Result<RowProof> proof = check_row(row, ranks);
-    good = proof.is_ok();
-    if (!good) {
-      std::fprintf(stderr, "tutti: %s\n", proof.status().message().c_str());
-      break;
-    }
-    ++counts;
-    proofs += proof.value().proofs;
-    steps += proof.value().steps;
-  }
-  std::printf("%-34s %4d rank counts %7d proofs %12llu steps %7.2f s  %s\n", label.c_str(), counts, proofs,
-              static_cast<unsigned long long>(steps), seconds_since(start), good ? "ok" : "FAILED");
-  std::fflush(stdout);
-  ++totals.rows;
-  totals.failed += good ? 0 : 1;
-  totals.proofs += static_cast<std::uint64_t>(proofs);
-  totals.steps += steps;
-}
-
-void check_mixed(const std::vector<const Algorithm*>& chosen, const RankRange& range, Totals& totals) {
-  const auto start = std::chrono::steady_clock::now();
-  std::vector<Algorithm> rows;
-  for (const Algorithm* row : chosen) rows.push_back(*row);
-  int mixes = 0;
-  std::uint64_t steps = 0;
-  bool good = true;
-  for (int ranks = range.first; ranks <= std::min(range.last, kMostMixedRanks) && good; ++ranks) {
-    const Result<MixProof> proof = check_mixes(rows, ranks, kMixes, kMixSeed);
-    good = proof.is_ok();
-    if (!good) {
-      std::fprintf(stderr, "tutti: %s\n", proof.status().message().c_str());
-      break;
-    }
-    mixes += proof.value().mixes;
-    steps += proof.value().steps;
-  }
-  std::printf("%-34s %17s %7d proofs %12llu steps %7.2f s  %s\n", "random mixes of these rows", "", mixes,
-              static_cast<unsigned long long>(steps), seconds_since(start), good ? "ok" : "FAILED");
-  totals.failed += good ? 0 : 1;
-  totals.proofs += static_cast<std::uint64_t>(mixes);
-  totals.steps += steps;
-}
-
-int check_plans(const Options& options) {
+int prove_plans(const Options& options) {
   const Result<std::vector<const Algorithm*>> rows = chosen_rows(options);
   if (!rows.is_ok()) return report_error(rows.status());
-  const Result<RankRange> range = parse_rank_range(options.ranks.empty() ? "1..64" : options.ranks);
-  if (!range.is_ok()) return report_error(range.status());
-  const auto start = std::chrono::steady_clock::now();
-  std::printf(
-      "# each proof: every contribution exactly once, identical bits on all ranks, no deadlock, no slot hazard; in "
-      "place and out\n"
-      "# of place; as schedules, lowered with and without fusion, three back to back, in a window of slots, as "
-      "slices\n");
-  Totals totals;
-  for (const Algorithm* row : rows.value()) check_one(*row, range.value(), totals);
-  if (range.value().first <= kMostMixedRanks) check_mixed(rows.value(), range.value(), totals);
-  std::printf("%d rows over %d..%d ranks: %llu proofs, %llu steps, %.1f s, %s\n", totals.rows, range.value().first,
-              range.value().last, static_cast<unsigned long long>(totals.proofs),
-              static_cast<unsigned long long>(totals.steps), seconds_since(start),
-              totals.failed == 0 ? "all proved" : (std::to_string(totals.failed) + " FAILED").c_str());
-  return totals.failed == 0 ? 0 : 1;
+  const std::string text = options.ranks.empty() ? kCheckedRanks : options.ranks;
+  const Result<std::vector<int>> counts = parse_rank_list(text);
+  if (!counts.is_ok()) return report_error(counts.status());
+  return check_plans(rows.value(), counts.value(), text);
 }
 
 int run_plan(const Options& options) {
@@ -253,7 +171,7 @@ int run_plan(const Options& options) {
     return report_error(wrong("--format", options.format, "text, json, dot, svg"));
   if (options.why.wanted) return run_plan_why(options.collective, options.ranks, options.why);
   if (options.list) return print_list(options);
-  if (options.check) return check_plans(options);
+  if (options.check) return prove_plans(options);
   return print_plan(options);
 }
 
@@ -342,7 +260,8 @@ void register_plan(CLI::App& program, int& exit_code) {
       ->excludes(list);
   command->add_option("--collective", options->collective, collective_names());
   command->add_option("--algorithm", options->algorithm, "A name of --list");
-  command->add_option("--ranks", options->ranks, "Number of ranks (4), or with --check a range (1..64)");
+  command->add_option("--ranks", options->ranks,
+                      "Number of ranks (4), or with --check a list of ranges (1..64,96,128,257,1000)");
   command->add_option("--rank", options->rank, "Only this rank's schedule");
   command->add_option("--root", options->root, "Root of a rooted collective")->capture_default_str();
   command->add_option("--format", options->format, "text, json, dot (Graphviz), svg")->capture_default_str();

@@ -27,11 +27,9 @@ Simulation::Simulation(const Program& program, const SimulateOptions& options, W
   final_.assign(program.cells, 0);
   clobbered_.assign(program.cells, 0);
   if (program.lanes > 1) {
-    clock_words_ = static_cast<std::uint32_t>(threads);
-    clocks_.assign(threads * clock_words_, 0);
-    snapshots_.assign(std::size_t{program.snapshots} * clock_words_, 0);
+    has_lanes_ = true;
+    clocks_.reset(threads, program.edges.size(), program.snapshots);
     snapshot_depths_.assign(program.snapshots, 0);
-    payload_clocks_.resize(ring_.size() * clock_words_);
     write_epoch_.assign(program.cells, 0);
     write_lane_.assign(program.cells, 0);
     read_epoch_.assign(std::size_t{program.cells} * static_cast<std::size_t>(program.lanes), 0);
@@ -100,11 +98,11 @@ void Simulation::run_thread(std::uint32_t thread) {
       posted_[thread] ^= 1;
       if (posted_[thread] != 0) return;  // the receiver wakes this thread
     }
-    if (clock_words_ > 0) {
-      clock(thread)[thread] = epoch(thread);
+    if (has_lanes_) {
+      clocks_.step(thread, epoch(thread));
       if (instruction.snapshot >= 0) {
         const auto snapshot = static_cast<std::size_t>(instruction.snapshot);
-        std::copy_n(clock(thread), clock_words_, &snapshots_[snapshot * clock_words_]);
+        clocks_.save(thread, snapshot);
         snapshot_depths_[snapshot] = depth_[thread];
         if (bit_words_ > 0) std::copy_n(bits(thread), bit_words_, &snapshot_bits_[snapshot * bit_words_]);
       }
@@ -159,9 +157,7 @@ void Simulation::execute(std::uint32_t thread, const Instruction& instruction) {
   if (instruction.kind == InstructionKind::wait) {
     const Instruction& awaited =
         program_.code[program_.thread_begin[instruction.wait_thread] + instruction.wait_count - 1];
-    const std::uint32_t* then = &snapshots_[static_cast<std::size_t>(awaited.snapshot) * clock_words_];
-    std::uint32_t* now = clock(thread);
-    for (std::uint32_t k = 0; k < clock_words_; ++k) now[k] = std::max(now[k], then[k]);
+    clocks_.join(thread, static_cast<std::size_t>(awaited.snapshot));
     depth_[thread] = std::max(depth_[thread], snapshot_depths_[static_cast<std::size_t>(awaited.snapshot)]);
     const std::uint64_t* heard = snapshot_bits_.data() + static_cast<std::size_t>(awaited.snapshot) * bit_words_;
     for (std::uint32_t k = 0; k < bit_words_; ++k) bits(thread)[k] |= heard[k];
@@ -242,11 +238,8 @@ bool Simulation::take_message(std::uint32_t thread, const Instruction& instructi
     return fail(Rule::unmatched, "takes a message of operation " + std::to_string(piece.operation) +
                                      " while in operation " + std::to_string(instruction.operation));
   depth_[thread] = std::max(depth_[thread], piece.depth);
-  if (clock_words_ > 0) {
-    const std::uint32_t* then = &payload_clocks_[slot * clock_words_];
-    std::uint32_t* now = clock(thread);
-    for (std::uint32_t k = 0; k < clock_words_; ++k) now[k] = std::max(now[k], then[k]);
-  }
+  const auto from = static_cast<std::size_t>(reference.edge);
+  if (has_lanes_) clocks_.receive(thread, program_.edges[from].sender, from, piece.stamp);
   for (std::uint32_t k = 0; k < bit_words_; ++k) bits(thread)[k] |= payload_bits_[slot * bit_words_ + k];
   return true;
 }
@@ -271,10 +264,7 @@ void Simulation::post(std::uint32_t thread, const Instruction& instruction, Mess
   message.depth = depth_[thread] + 1;
   stats_.rounds = std::max(stats_.rounds, message.depth);
   ++stats_.messages;
-  if (clock_words_ > 0) {
-    std::copy_n(clock(thread), clock_words_, &payload_clocks_[slot * clock_words_]);
-    payload_clocks_[slot * clock_words_ + thread] = epoch(thread);
-  }
+  if (has_lanes_) message.stamp = clocks_.send(thread, epoch(thread));
   if (bit_words_ > 0) std::copy_n(bits(thread), bit_words_, &payload_bits_[slot * bit_words_]);
   ring_[slot] = message;
   ++edge.count;
@@ -287,7 +277,7 @@ bool Simulation::read_cell(std::uint32_t thread, const Reference& reference, Mes
   const auto cell = static_cast<std::size_t>(reference.cell);
   if (writer_[cell] < 0)
     return fail(Rule::unwritten, "reads " + describe(reference.slot) + ", to which nothing has been written");
-  if (clock_words_ > 0 && race(thread, reference.cell, false, false)) return false;
+  if (has_lanes_ && race(thread, reference.cell, false, false)) return false;
   piece.value = values_[cell];
   piece.piece = piece_[cell];
   piece.final = final_[cell] != 0;
@@ -307,7 +297,7 @@ bool Simulation::read_input(std::uint32_t thread, const Instruction& instruction
           "reads input " + std::to_string(chunk) + ", which in an in-place call is output " + std::to_string(chunk) +
               " and was overwritten by " + "step " +
               std::to_string(program_.code[static_cast<std::size_t>(writer_[static_cast<std::size_t>(cell)])].step));
-    if (clock_words_ > 0 && race(thread, cell, true, false)) return false;
+    if (has_lanes_ && race(thread, cell, true, false)) return false;
   }
   if (options_.check_marks && contract.reducing() && !instruction.scale)
     return fail(Rule::scale, "reads input " + std::to_string(chunk) + " raw but does not scale it");
@@ -320,7 +310,7 @@ bool Simulation::read_input(std::uint32_t thread, const Instruction& instruction
 
 void Simulation::write_cell(std::uint32_t thread, const Instruction& instruction, const Message& result) {
   const auto cell = static_cast<std::size_t>(instruction.cell);
-  if (clock_words_ > 0 && race(thread, instruction.cell, false, true)) return;
+  if (has_lanes_ && race(thread, instruction.cell, false, true)) return;
   values_[cell] = result.value;
   piece_[cell] = result.piece;
   final_[cell] = result.final ? 1 : 0;
@@ -347,7 +337,7 @@ void Simulation::finish_operation(std::uint32_t thread, const Instruction& instr
 // ---- hazards -------------------------------------------------------------------------------------------------------
 
 bool Simulation::known(std::uint32_t thread, std::uint32_t other, std::uint32_t epoch) const {
-  return epoch == 0 || other == thread || clocks_[std::size_t{thread} * clock_words_ + other] >= epoch;
+  return epoch == 0 || other == thread || clocks_.knows(thread, other, epoch);
 }
 
 /// True, with the violation set, if this access and one of another lane are unordered. `input_alias`: the access is to

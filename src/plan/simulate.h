@@ -11,6 +11,7 @@
 
 #include "src/plan/program.h"
 #include "src/plan/tree.h"
+#include "src/plan/vector_clocks.h"
 #include "src/plan/violation.h"
 
 namespace tutti::core {
@@ -65,7 +66,7 @@ class Simulation {
  private:
   struct Message {
     Value value;
-    std::uint32_t payload = 0;  ///< index of its clock and bits
+    VectorClocks::Stamp stamp;  ///< several lanes only
     std::uint32_t depth = 0;
     std::uint32_t piece = 0;  ///< Contract::piece_of_input
     std::uint16_t operation = 0;
@@ -98,7 +99,6 @@ class Simulation {
   bool known(std::uint32_t thread, std::uint32_t other, std::uint32_t epoch) const;
   std::uint32_t epoch(std::uint32_t thread) const { return position_[thread] - program_.thread_begin[thread] + 1; }
   bool race(std::uint32_t thread, std::int32_t cell, bool input_alias, bool writes);
-  std::uint32_t* clock(std::uint32_t thread) { return &clocks_[std::size_t{thread} * clock_words_]; }
   std::uint64_t* bits(std::uint32_t thread) { return &bits_[std::size_t{thread} * bit_words_]; }
 
   bool fail(Rule rule, std::string text);  ///< at the current instruction; returns false
@@ -131,8 +131,9 @@ class Simulation {
   std::vector<std::uint8_t> final_, clobbered_;
 
   // Several lanes per rank only: vector clocks, and per cell the last write and every lane's last read.
-  std::uint32_t clock_words_ = 0;
-  std::vector<std::uint32_t> clocks_, snapshots_, snapshot_depths_, payload_clocks_;
+  bool has_lanes_ = false;
+  VectorClocks clocks_;
+  std::vector<std::uint32_t> snapshot_depths_;
   std::vector<std::uint32_t> write_epoch_, read_epoch_, alias_epoch_;
   std::vector<std::uint8_t> write_lane_;
 

@@ -9,6 +9,8 @@
 #include <nlohmann/json.hpp>
 
 #include "src/base/types.h"
+#include "src/cli/plan_check.h"
+#include "src/plan/builder.h"
 #include "src/plan/check.h"
 #include "src/plan/serialize.h"
 
@@ -83,7 +85,7 @@ TEST(Plan, check_prints_a_line_a_row_and_totals) {
   EXPECT_EQ(good, algorithms().size() + 1) << outcome.output;
   EXPECT_NE(outcome.output.find("all proved\n"), std::string::npos);
   const Outcome one = plan("--check --algorithm dissemination --ranks 7");
-  EXPECT_NE(one.output.find("1 rows over 7..7 ranks"), std::string::npos) << one.output;
+  EXPECT_NE(one.output.find(" rows over 7 ranks"), std::string::npos) << one.output;
 }
 
 void expect_usage_error(const std::string& arguments, const std::string& text) {
@@ -115,6 +117,36 @@ TEST(Plan, ranges_are_read) {
   EXPECT_EQ(parse_rank_range("3..9").value().first, 3);
   for (const char* text : {"", "..", "1..", "..4", "1.4", "1..2..3", "-1", "1..1025", "a"})
     EXPECT_FALSE(parse_rank_range(text).is_ok()) << text;
+}
+
+TEST(Plan, lists_of_ranges_are_read) {
+  EXPECT_EQ(parse_rank_list("8").value(), std::vector<int>{8});
+  EXPECT_EQ(parse_rank_list("5..7,2,6").value(), (std::vector<int>{2, 5, 6, 7}));
+  EXPECT_EQ(parse_rank_list(kCheckedRanks).value().size(), 68u);
+  for (const char* text : {"", ",", "1,", ",1", "1,,2", "1..4,0", "4,1025", "1-4"})
+    EXPECT_FALSE(parse_rank_list(text).is_ok()) << text;
+}
+
+/// Sends nothing and reduces nothing: right for one rank only.
+Result<Schedule> build_lonely(const BuildRequest& request) {
+  ScheduleBuilder steps(request, {.chunks = 1, .scratch_chunks = 0});
+  return steps.copy(input(0), output(0)).finish();
+}
+
+TEST(Plan, check_names_the_smallest_count_at_which_a_row_fails) {
+  Algorithm lonely = *find_algorithm(TUTTI_ALL_REDUCE, "ring");
+  lonely.name = "lonely";
+  lonely.build = build_lonely;
+  testing::internal::CaptureStdout();
+  testing::internal::CaptureStderr();
+  EXPECT_EQ(check_plans({&lonely, find_algorithm(TUTTI_BARRIER, "dissemination")}, {1, 2, 3, 400}, "1..3,400"), 1);
+  const std::string output = testing::internal::GetCapturedStdout();
+  const std::string errors = testing::internal::GetCapturedStderr();
+  EXPECT_NE(errors.find("all_reduce/lonely over 2 ranks"), std::string::npos) << errors;
+  EXPECT_NE(errors.find("misses rank"), std::string::npos) << errors;
+  EXPECT_NE(output.find("all_reduce / lonely                   1 rank counts"), std::string::npos) << output;
+  EXPECT_NE(output.find("2 rows over 1..3,400 ranks"), std::string::npos) << output;
+  EXPECT_NE(output.find("2 FAILED\n"), std::string::npos) << "the row, and mixes with it: " << output;
 }
 
 }  // namespace
