@@ -57,8 +57,18 @@ enum class Code : int {
 };
 
 /// Reduction operators. avg: floats are multiplied by 1/ranks before the sum, integers divide the sum. min and max
-/// follow IEEE 754-2019 minimum and maximum: NaN wins, -0 < +0.
-enum class Op : int { sum = TUTTI_SUM, prod = TUTTI_PROD, max = TUTTI_MAX, min = TUTTI_MIN, avg = TUTTI_AVG };
+/// follow IEEE 754-2019 minimum and maximum: NaN wins, -0 < +0. band, bor, bxor: integers and bool. For bool, sum and
+/// max mean or, prod and min mean and; there is no avg.
+enum class Op : int {
+  sum = TUTTI_SUM,
+  prod = TUTTI_PROD,
+  max = TUTTI_MAX,
+  min = TUTTI_MIN,
+  avg = TUTTI_AVG,
+  band = TUTTI_BAND,
+  bor = TUTTI_BOR,
+  bxor = TUTTI_BXOR,
+};
 
 /// Element types, for the raw forms: DataType::float32 and so on, one per row of dtypes.def.
 enum class DataType : int {
@@ -191,6 +201,16 @@ struct Bfloat16 {
   bool operator==(const Bfloat16&) const = default;
 };
 
+/// The 8-bit floats of the OCP OFP8 specification, as bits.
+struct Float8E4m3 {
+  std::uint8_t bits = 0;
+  bool operator==(const Float8E4m3&) const = default;
+};
+struct Float8E5m2 {
+  std::uint8_t bits = 0;
+  bool operator==(const Float8E5m2&) const = default;
+};
+
 /// Maps a C++ type to the DataType with the same bits: `static constexpr DataType value`. Integers map by size and
 /// sign.
 template <class T>
@@ -210,6 +230,18 @@ struct ElementType<Float16> {
 template <>
 struct ElementType<Bfloat16> {
   static constexpr DataType value = DataType::bfloat16;
+};
+template <>
+struct ElementType<Float8E4m3> {
+  static constexpr DataType value = DataType::float8_e4m3;
+};
+template <>
+struct ElementType<Float8E5m2> {
+  static constexpr DataType value = DataType::float8_e5m2;
+};
+template <>
+struct ElementType<bool> {
+  static constexpr DataType value = DataType::boolean;
 };
 template <>
 struct ElementType<std::byte> {

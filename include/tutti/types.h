@@ -22,19 +22,24 @@ typedef enum tutti_dtype {
 #define X(name, ENUMERATOR, bytes, value) TUTTI_##ENUMERATOR = value,
 #include "tutti/dtypes.def"
 #undef X
-  TUTTI_DTYPE_COUNT = 10
+  TUTTI_DTYPE_COUNT = 13
 } tutti_dtype;
 
-/* Reduction operators; values equal NCCL's ncclRedOp_t. AVG: floats are multiplied by 1/ranks before
- * the sum, integers divide the wrapped sum, truncating towards zero. MIN and MAX follow IEEE 754-2019
- * minimum and maximum: NaN wins, -0 < +0. */
+/* Reduction operators; values up to AVG equal NCCL's ncclRedOp_t. AVG: floats are multiplied by 1/ranks
+ * before the sum, integers divide the wrapped sum, truncating towards zero. MIN and MAX follow IEEE
+ * 754-2019 minimum and maximum: NaN wins, -0 < +0. BAND, BOR, BXOR (bitwise and, or, exclusive or) are
+ * for integers and bool. Bool: any byte but 0 is true, results are 0 or 1; SUM and MAX mean or, PROD and
+ * MIN mean and; there is no AVG. docs/data-types.md has all of it. */
 typedef enum tutti_op {
   TUTTI_SUM = 0,
   TUTTI_PROD = 1,
   TUTTI_MAX = 2,
   TUTTI_MIN = 3,
   TUTTI_AVG = 4,
-  TUTTI_OP_COUNT = 5
+  TUTTI_BAND = 5,
+  TUTTI_BOR = 6,
+  TUTTI_BXOR = 7,
+  TUTTI_OP_COUNT = 8
 } tutti_op;
 
 typedef enum tutti_collective {

@@ -26,6 +26,11 @@ bool is_floating(tutti_dtype type) {
   return with_element(type, [](auto element) { return decltype(element)::kFloat; });
 }
 
+bool is_reducible(tutti_dtype type, tutti_op op, bool premultiplied) {
+  const bool bitwise = op == TUTTI_BAND || op == TUTTI_BOR || op == TUTTI_BXOR;
+  return type == TUTTI_BOOL ? op != TUTTI_AVG && !premultiplied : !bitwise || !is_floating(type);
+}
+
 std::string describe_element(tutti_dtype type, const void* element) {
   return with_element(type, [element](auto traits) {
     using Traits = decltype(traits);

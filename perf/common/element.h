@@ -19,17 +19,21 @@ namespace tutti::perf {
 inline double power_of_two(int exponent) { return std::bit_cast<double>(static_cast<uint64_t>(1023 + exponent) << 52); }
 
 /// Bits of the IEEE-like format with `kMantissa` stored mantissa bits and `kExponent` exponent bits that is nearest to
-/// `value` (ties to even); overflow gives infinity, NaN stays NaN.
-template <class Bits, int kMantissa, int kExponent>
+/// `value` (ties to even); overflow gives infinity, NaN stays NaN. Without infinities (OCP's e4m3) only all ones are
+/// NaN, and what is too large becomes the largest finite value.
+template <class Bits, int kMantissa, int kExponent, bool kInfinities = true>
 Bits narrow_float(double value) {
   constexpr int kBias = (1 << (kExponent - 1)) - 1;
   constexpr uint64_t kInfinity = uint64_t{(1u << kExponent) - 1} << kMantissa;
   const auto wide = std::bit_cast<uint64_t>(value);
   const uint64_t sign = (wide >> 63) << (kMantissa + kExponent);
-  if (std::isnan(value)) return static_cast<Bits>(sign | kInfinity | (uint64_t{1} << (kMantissa - 1)));
+  constexpr uint64_t kAll = (uint64_t{1} << (kMantissa + kExponent)) - 1;
+  constexpr uint64_t kLargest = kInfinities ? kInfinity : kAll - 1;
+  if (std::isnan(value))
+    return static_cast<Bits>(kInfinities ? sign | kInfinity | (uint64_t{1} << (kMantissa - 1)) : sign | kAll);
   const int exponent = static_cast<int>((wide >> 52) & 0x7ff) - 1023 + kBias;
   if (exponent < -kMantissa) return static_cast<Bits>(sign);  // below half of the smallest subnormal
-  if (exponent >= (1 << kExponent) - 1) return static_cast<Bits>(sign | kInfinity);
+  if (exponent >= (1 << kExponent)) return static_cast<Bits>(sign | kLargest);
   const uint64_t significand = (wide & ((uint64_t{1} << 52) - 1)) | (uint64_t{1} << 52);
   const int shift = 52 - kMantissa + (exponent < 1 ? 1 - exponent : 0);
   uint64_t kept = significand >> shift;
@@ -38,16 +42,18 @@ Bits narrow_float(double value) {
   if (rest > half || (rest == half && (kept & 1) != 0)) ++kept;
   // The hidden bit carries into the exponent field: (exponent - 1) + 1 for normal numbers, 0 for subnormal ones.
   const auto base = static_cast<uint64_t>(exponent < 1 ? 0 : exponent - 1) << kMantissa;
-  return static_cast<Bits>(sign | (base + kept));
+  return static_cast<Bits>(sign | (base + kept < kLargest ? base + kept : kLargest));
 }
 
-template <class Bits, int kMantissa, int kExponent>
+template <class Bits, int kMantissa, int kExponent, bool kInfinities = true>
 double widen_float(Bits bits) {
   constexpr int kBias = (1 << (kExponent - 1)) - 1;
   const uint64_t mantissa = uint64_t{bits} & ((uint64_t{1} << kMantissa) - 1);
   const int exponent = static_cast<int>((uint64_t{bits} >> kMantissa) & ((1u << kExponent) - 1));
   const double sign = ((uint64_t{bits} >> (kMantissa + kExponent)) & 1) != 0 ? -1.0 : 1.0;
-  if (exponent == (1 << kExponent) - 1) return mantissa != 0 ? std::nan("") : sign * HUGE_VAL;
+  constexpr uint64_t kAllMantissa = (uint64_t{1} << kMantissa) - 1;
+  if (!kInfinities && exponent == (1 << kExponent) - 1 && mantissa == kAllMantissa) return std::nan("");
+  if (kInfinities && exponent == (1 << kExponent) - 1) return mantissa != 0 ? std::nan("") : sign * HUGE_VAL;
   const double significand = static_cast<double>(exponent == 0 ? mantissa : mantissa | (uint64_t{1} << kMantissa));
   return sign * significand * power_of_two((exponent == 0 ? 1 : exponent) - kBias - kMantissa);
 }
@@ -57,18 +63,19 @@ struct IntegerElement {
   using Bits = std::make_unsigned_t<T>;
   using Value = T;
   static constexpr bool kFloat = false;
+  static constexpr bool kLogical = false;
 };
 
 /// kPrecision: significand bits with the hidden one. Generated values are integers below 2^kPrecision times a power of
 /// two in [2^kScaleLow, 2^kScaleHigh], so that no sum of them overflows or becomes subnormal.
-template <class BitsType, int kMantissa, int kExponent, int kLow, int kHigh>
+template <class BitsType, int kMantissa, int kExponent, int kLow, int kHigh, bool kInfinities = true>
 struct SmallFloatElement {
   using Bits = BitsType;
   using Value = double;
   static constexpr bool kFloat = true;
   static constexpr int kPrecision = kMantissa + 1, kExponentBits = kExponent, kScaleLow = kLow, kScaleHigh = kHigh;
-  static Bits encode(double value) { return narrow_float<Bits, kMantissa, kExponent>(value); }
-  static double decode(Bits bits) { return widen_float<Bits, kMantissa, kExponent>(bits); }
+  static Bits encode(double value) { return narrow_float<Bits, kMantissa, kExponent, kInfinities>(value); }
+  static double decode(Bits bits) { return widen_float<Bits, kMantissa, kExponent, kInfinities>(bits); }
 };
 
 /// One specialisation per row of dtypes.def; a new row without one does not compile.
@@ -90,6 +97,18 @@ template <>
 struct Element<TUTTI_FLOAT16> : SmallFloatElement<uint16_t, 10, 5, -4, 3> {};
 template <>
 struct Element<TUTTI_BFLOAT16> : SmallFloatElement<uint16_t, 7, 8, -32, 32> {};
+template <>
+struct Element<TUTTI_FLOAT8_E4M3> : SmallFloatElement<uint8_t, 3, 4, -4, 3, false> {};
+template <>
+struct Element<TUTTI_FLOAT8_E5M2> : SmallFloatElement<uint8_t, 2, 5, -4, 3> {};
+/// Truth values: any byte but 0 is true, reductions give 0 and 1.
+template <>
+struct Element<TUTTI_BOOL> {
+  using Bits = uint8_t;
+  using Value = uint8_t;
+  static constexpr bool kFloat = false;
+  static constexpr bool kLogical = true;
+};
 template <>
 struct Element<TUTTI_FLOAT32> {
   using Bits = uint32_t;
@@ -127,6 +146,8 @@ size_t element_bytes(tutti_dtype type);
 /// Bits of a small whole number in `type`.
 uint64_t encode_number(tutti_dtype type, int number);
 bool is_floating(tutti_dtype type);
+/// Floats have no bitwise operators, bool has no average and no pre-multiplied sum.
+bool is_reducible(tutti_dtype type, tutti_op op, bool premultiplied = false);
 
 /// "1.5 (0x3fc00000)": the element at `element` for people, exactly.
 std::string describe_element(tutti_dtype type, const void* element);

@@ -124,8 +124,9 @@ struct FloatAverage {
 template <class Traits>
 struct FloatProduct {
   explicit FloatProduct(const Segment& segment) : context(segment) {}
-  // Ranks past the twelfth hold +-1, so that partial products stay within 2^+-7: inside the range of every type.
-  static constexpr int kPowers = 12;
+  // Ranks past the twelfth hold +-1, so that partial products stay within 2^+-7: inside the range of every type but
+  // e4m3, where it is the eighth and 2^+-5.
+  static constexpr int kPowers = Traits::kExponentBits < 5 ? 8 : 12;
   static int exponent(uint64_t element, int rank) {
     return rank > kPowers ? 0 : static_cast<int>((choice(element, 4) >> rank) & 1);
   }
@@ -273,6 +274,62 @@ struct IntegerExtreme {
   ReduceContext context;
 };
 
+template <class Traits, bool kAnd>
+struct BitwiseExtreme {
+  using Bits = typename Traits::Bits;
+  explicit BitwiseExtreme(const Segment& segment) : context(segment) {}
+  Bits input(uint64_t element) const {
+    const uint64_t result = choice(element, 7);
+    if (winner(element, context.ranks) == context.rank) return static_cast<Bits>(result);
+    const uint64_t other = mix(word(element, context.own));
+    return static_cast<Bits>(kAnd ? result | other : result & other);
+  }
+  Bits expected(uint64_t element) const { return static_cast<Bits>(choice(element, 7)); }
+  ReduceContext context;
+};
+
+template <class Traits>
+struct BitwiseXor {
+  using Bits = typename Traits::Bits;
+  explicit BitwiseXor(const Segment& segment) : context(segment) {}
+  Bits input(uint64_t element) const {
+    return static_cast<Bits>(mix(word(element, context.own)) ^ mix(word(element, context.next)));
+  }
+  Bits expected(uint64_t element) const {
+    return static_cast<Bits>(mix(word(element, context.first)) ^ mix(word(element, context.last)));
+  }
+  ReduceContext context;
+};
+
+// ---- truth values ------------------------------------------------------------------------------------------------
+
+/// Any byte but 0 for true.
+uint8_t truth(bool value, uint64_t random) { return static_cast<uint8_t>(value ? 1 + random % 255 : 0); }
+
+template <bool kAnd>
+struct LogicalExtreme {
+  explicit LogicalExtreme(const Segment& segment) : context(segment) {}
+  static bool result(uint64_t element) { return (choice(element, 7) & 1) != 0; }
+  uint8_t input(uint64_t element) const {
+    const uint64_t random = mix(word(element, context.own));
+    if (result(element) == kAnd) return truth(kAnd, random);
+    const bool decides = winner(element, context.ranks) == context.rank || random % 4 == 0;
+    return truth(decides != kAnd, random >> 8);
+  }
+  uint8_t expected(uint64_t element) const { return result(element) ? 1 : 0; }
+  ReduceContext context;
+};
+
+struct LogicalXor {
+  explicit LogicalXor(const Segment& segment) : context(segment) {}
+  static bool bit(uint64_t element, uint64_t key) { return (mix(word(element, key)) & 1) != 0; }
+  uint8_t input(uint64_t element) const {
+    return truth(bit(element, context.own) != bit(element, context.next), choice(element, 6));
+  }
+  uint8_t expected(uint64_t element) const { return bit(element, context.first) != bit(element, context.last) ? 1 : 0; }
+  ReduceContext context;
+};
+
 // ---- loops -------------------------------------------------------------------------------------------------------
 
 template <class Traits>
@@ -303,6 +360,21 @@ void generate_reduction(const Segment& segment, uint64_t first, uint64_t count, 
 }
 
 template <class Traits>
+void generate_logical(const Segment& segment, uint64_t first, uint64_t count, typename Traits::Bits* out) {
+  switch (segment.op) {
+    case TUTTI_SUM:
+    case TUTTI_MAX:
+    case TUTTI_BOR: return generate_reduction<Traits, LogicalExtreme<false>>(segment, first, count, out);
+    case TUTTI_PROD:
+    case TUTTI_MIN:
+    case TUTTI_BAND: return generate_reduction<Traits, LogicalExtreme<true>>(segment, first, count, out);
+    case TUTTI_BXOR: return generate_reduction<Traits, LogicalXor>(segment, first, count, out);
+    case TUTTI_AVG:
+    case TUTTI_OP_COUNT: return;  // is_reducible
+  }
+}
+
+template <class Traits>
 void generate_op(const Segment& segment, uint64_t first, uint64_t count, typename Traits::Bits* out) {
   if constexpr (Traits::kFloat) {
     if (segment.premultiplied) return generate_reduction<Traits, FloatMulSum<Traits>>(segment, first, count, out);
@@ -312,8 +384,13 @@ void generate_op(const Segment& segment, uint64_t first, uint64_t count, typenam
       case TUTTI_MAX: return generate_reduction<Traits, FloatExtreme<Traits, false>>(segment, first, count, out);
       case TUTTI_MIN: return generate_reduction<Traits, FloatExtreme<Traits, true>>(segment, first, count, out);
       case TUTTI_AVG: return generate_reduction<Traits, FloatAverage<Traits>>(segment, first, count, out);
-      case TUTTI_OP_COUNT: return;
+      case TUTTI_BAND:
+      case TUTTI_BOR:
+      case TUTTI_BXOR:
+      case TUTTI_OP_COUNT: return;  // is_reducible
     }
+  } else if constexpr (Traits::kLogical) {
+    generate_logical<Traits>(segment, first, count, out);
   } else {
     if (segment.premultiplied) return generate_reduction<Traits, IntegerMulSum<Traits>>(segment, first, count, out);
     switch (segment.op) {
@@ -322,6 +399,9 @@ void generate_op(const Segment& segment, uint64_t first, uint64_t count, typenam
       case TUTTI_MAX: return generate_reduction<Traits, IntegerExtreme<Traits, false>>(segment, first, count, out);
       case TUTTI_MIN: return generate_reduction<Traits, IntegerExtreme<Traits, true>>(segment, first, count, out);
       case TUTTI_AVG: return generate_reduction<Traits, IntegerAverage<Traits>>(segment, first, count, out);
+      case TUTTI_BAND: return generate_reduction<Traits, BitwiseExtreme<Traits, true>>(segment, first, count, out);
+      case TUTTI_BOR: return generate_reduction<Traits, BitwiseExtreme<Traits, false>>(segment, first, count, out);
+      case TUTTI_BXOR: return generate_reduction<Traits, BitwiseXor<Traits>>(segment, first, count, out);
       case TUTTI_OP_COUNT: return;
     }
   }
@@ -338,6 +418,10 @@ void generate_typed(const Segment& segment, uint64_t offset, uint64_t count, typ
     // One rank: nothing is reduced, the input must come back bit for bit.
     const uint64_t key = rank_key(segment.rank);
     for (uint64_t k = 0; k < count; ++k) out[k] = copy_bits<Traits>(word(element_hash(segment, first + k), key));
+    if constexpr (!Traits::kFloat) {
+      if (Traits::kLogical && segment.pattern != Pattern::copy)
+        for (uint64_t k = 0; k < count; ++k) out[k] &= 1;  // what a reduction gives
+    }
   } else {
     generate_op<Traits>(segment, first, count, out);
   }

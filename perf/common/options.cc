@@ -16,6 +16,9 @@ std::string benchmark_name(const std::string& table_name) {
   if (table_name == "float16") return "half";
   if (table_name == "float32") return "float";
   if (table_name == "float64") return "double";
+  if (table_name == "float8_e4m3") return "f8e4m3";
+  if (table_name == "float8_e5m2") return "f8e5m2";
+  if (table_name == "boolean") return "bool";
   return table_name;
 }
 
@@ -115,12 +118,6 @@ void Parser::take_type() {
     options_.types = all_types();
     return;
   }
-  if (name == "f8e4m3" || name == "f8e5m2") {
-    fail("type " + name +
-         " is not available yet in this version of Tutti; available: int8 uint8 int32 uint32 int64 "
-         "uint64 half float double bfloat16 all");
-    return;
-  }
   for (const NamedType& type : all_types())
     if (type.name == name) {
       options_.types = {type};
@@ -136,7 +133,7 @@ void Parser::take_op() {
     return;
   }
   if (name == "mulsum") {
-    fail("op mulsum is not available yet in this version of Tutti; available: sum prod max min avg all");
+    fail("op mulsum is not available yet in this version of Tutti; available: sum prod max min avg band bor bxor all");
     return;
   }
   for (const NamedOp& op : all_ops())
@@ -270,8 +267,9 @@ const std::vector<NamedType>& all_types() {
 }
 
 const std::vector<NamedOp>& all_ops() {
-  static const std::vector<NamedOp> ops = {
-      {"sum", TUTTI_SUM}, {"prod", TUTTI_PROD}, {"max", TUTTI_MAX}, {"min", TUTTI_MIN}, {"avg", TUTTI_AVG}};
+  static const std::vector<NamedOp> ops = {{"sum", TUTTI_SUM}, {"prod", TUTTI_PROD}, {"max", TUTTI_MAX},
+                                           {"min", TUTTI_MIN}, {"avg", TUTTI_AVG},   {"band", TUTTI_BAND},
+                                           {"bor", TUTTI_BOR}, {"bxor", TUTTI_BXOR}};
   return ops;
 }
 
@@ -339,8 +337,9 @@ sizes
   -i,--stepbytes SIZE        add this between sizes (1M)
   -f,--stepfactor N          multiply by this between sizes; greater than 1 wins over -i (1)
 what is run
-  -d,--datatype TYPE         int8 uint8 int32 uint32 int64 uint64 half float double bfloat16 all (float)
-  -o,--op OP                 sum prod max min avg all (sum)
+  -d,--datatype TYPE         int8 uint8 int32 uint32 int64 uint64 half float double bfloat16 f8e4m3
+                             f8e5m2 bool all (float)
+  -o,--op OP                 sum prod max min avg band bor bxor all (sum); what a type does not have is skipped
   -r,--root RANK             root of broadcast and its kin; -1 or all: each in turn (0)
   -n,--iters N               timed iterations (20)
   -m,--agg_iters N           calls per iteration, in one group (1)

@@ -22,7 +22,7 @@ struct NamedOp {
 };
 /// In the order of dtypes.def; float16, float32, float64 are called half, float, double as in nccl-tests.
 const std::vector<NamedType>& all_types();
-/// sum prod max min avg mulsum, as nccl-tests.
+/// sum prod max min avg mulsum, as nccl-tests, then band bor bxor.
 const std::vector<NamedOp>& all_ops();
 
 /// The command line of nccl-tests (same letters, long names, defaults), and ours: --procs, --bind, --explain.

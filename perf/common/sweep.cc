@@ -72,9 +72,11 @@ ExitCode Worker::sweep() {
     for (int root = 0; root < ranks_; ++root) roots.push_back(root);
   }
   for (const NamedType& type : options().types)
-    for (const NamedOp& op : ops)
+    for (const NamedOp& op : ops) {
+      if (program.has_op && !is_reducible(type.type, op.op, op.premultiplied)) continue;
       for (int root : roots)
         if (const ExitCode code = sweep_sizes(type, op, root); code != ExitCode::ok) return code;
+    }
   return finish();
 }
 

@@ -4,6 +4,7 @@
 
 #include <cstddef>
 #include <cstdint>
+#include <iterator>
 #include <optional>
 #include <string_view>
 
@@ -35,7 +36,8 @@ constexpr std::string_view dtype_name(tutti_dtype type) {
 }
 
 constexpr std::string_view op_name(tutti_op op) {
-  constexpr std::string_view kNames[] = {"sum", "prod", "max", "min", "avg"};
+  constexpr std::string_view kNames[] = {"sum", "prod", "max", "min", "avg", "band", "bor", "bxor"};
+  static_assert(std::size(kNames) == TUTTI_OP_COUNT);
   return static_cast<unsigned>(op) < TUTTI_OP_COUNT ? kNames[op] : std::string_view("invalid");
 }
 
@@ -91,7 +93,19 @@ constexpr bool has_blocks(tutti_collective what) {
 }
 
 constexpr bool is_float(tutti_dtype type) {
-  return type == TUTTI_FLOAT16 || type == TUTTI_FLOAT32 || type == TUTTI_FLOAT64 || type == TUTTI_BFLOAT16;
+  return type == TUTTI_FLOAT16 || type == TUTTI_FLOAT32 || type == TUTTI_FLOAT64 || type == TUTTI_BFLOAT16 ||
+         type == TUTTI_FLOAT8_E4M3 || type == TUTTI_FLOAT8_E5M2;
 }
+
+constexpr bool is_bitwise(tutti_op op) { return op == TUTTI_BAND || op == TUTTI_BOR || op == TUTTI_BXOR; }
+
+/// The pair means something: floats have no bitwise operators, bool no average.
+constexpr bool is_supported(tutti_dtype type, tutti_op op) {
+  if (dtype_bytes(type) == 0 || static_cast<unsigned>(op) >= TUTTI_OP_COUNT) return false;
+  return type == TUTTI_BOOL ? op != TUTTI_AVG : !is_float(type) || !is_bitwise(op);
+}
+
+/// Contributions can be multiplied by a scalar of their type before the sum.
+constexpr bool can_pre_multiply(tutti_dtype type) { return dtype_bytes(type) != 0 && type != TUTTI_BOOL; }
 
 }  // namespace tutti::core

@@ -76,7 +76,12 @@ Status check_call(const Call& call, int rank, int ranks) {
   if (dtype_bytes(call.type) == 0)
     return bad("type", std::to_string(static_cast<int>(call.type)), "a type of tutti/dtypes.def");
   if (is_reduction(call.what) && static_cast<unsigned>(call.op) >= TUTTI_OP_COUNT)
-    return bad("op", std::to_string(static_cast<int>(call.op)), "TUTTI_SUM .. TUTTI_AVG");
+    return bad("op", std::to_string(static_cast<int>(call.op)), "TUTTI_SUM .. TUTTI_BXOR");
+  if (is_reduction(call.what) && !is_supported(call.type, call.op))
+    return Status::error(TUTTI_UNSUPPORTED, std::string(op_name(call.op)) + " of " +
+                                                std::string(dtype_name(call.type)) + " is not supported")
+        .with_remedy(call.type == TUTTI_BOOL ? "bool has no average; sum, max, bor are or; prod, min, band are and"
+                                             : "band, bor and bxor are for integers and bool");
   TUTTI_TRY(check_peer(call, ranks));
   if (call.count > (std::uint64_t{1} << 62) / dtype_bytes(call.type) / static_cast<std::uint64_t>(ranks))
     return bad("count", std::to_string(call.count), "less than 2^62 bytes over all ranks");

@@ -277,6 +277,7 @@ CpuExecution::Move CpuExecution::perform_reduce(const Action& action, Cursor& cu
   if (action.forward >= 0 && !(onward = room(action.forward, cursor, bytes, channels, place, move))) return move;
 
   int raw = -1;
+  const bool multiply = action.scale && bindings_.scale != 1.0;
   sources_.resize(action.operand_count);  // keeps its capacity: no allocation in steady state
   for (std::uint32_t k = 0; k < action.operand_count; ++k) {
     const Operand& operand = operands[k];
@@ -286,7 +287,7 @@ CpuExecution::Move CpuExecution::perform_reduce(const Action& action, Cursor& cu
       if (!sources_[k]) return move;
     } else {
       sources_[k] = address(operand.slot, cursor);
-      if (action.scale && operand.slot.where() == Space::input) raw = static_cast<int>(k);
+      if (multiply && operand.slot.where() == Space::input) raw = static_cast<int>(k);
     }
   }
   const bool both = onward && action.keep;

@@ -42,7 +42,7 @@ struct Bindings {
   std::uint32_t streams = 1;      ///< passes in flight; streams x plan lanes <= kMaxLanes
   std::uint32_t element = 1;      ///< bytes
   ReduceKernel kernel = nullptr;  ///< reducing collectives
-  double scale = 1.0;             ///< first touch (float averages, pre-multiplied sums)
+  Factor scale;                   ///< first touch (float averages, pre-multiplied sums)
   std::uint64_t divisor = 0;      ///< final touch (integer averages)
   std::uint64_t fingerprint = 0;
   /// Every message's line carries fingerprint ^ bytes of its chunk: where the two ends may disagree about a size

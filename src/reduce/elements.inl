@@ -44,15 +44,23 @@ TUTTI_INLINE void store_bytes(char* to, V value) {
   __builtin_memcpy(to, &value, sizeof value);
 }
 
+/// The same of an 8-bit type: the bytes of a 32-bit lane, lowest first.
+template <class V>
+struct Quad {
+  V first, second, third, fourth;
+};
+
 /// A type that is its own accumulator. Integer elements are unsigned in Sum and Prod (they wrap), see kernels.inl.
 template <class T, class BitsOfT, class UnsignedElement, bool kIsFloat>
 struct Plain {
   using Accumulator = T;
   using Bits = BitsOfT;  ///< unsigned integer as wide as the accumulator
   using Unsigned = UnsignedElement;
-  static constexpr bool kFloating = kIsFloat;
-  static constexpr bool kWidened = false;
-  static constexpr bool kPaired = false;
+  static constexpr bool kFloating = kIsFloat;  ///< arithmetic and comparison are those of floats
+  static constexpr bool kFinishes = kIsFloat;  ///< the final touch can change a value
+  static constexpr bool kWidened = false;      ///< accumulators are wider than elements
+  static constexpr int kParts = 1;             ///< accumulator vectors of one load: 2 come as Pair, 4 as Quad
+  static constexpr bool kLogical = false;      ///< truth values
   static constexpr std::size_t kBytes = sizeof(T);
 
   template <int kLanes>
@@ -121,23 +129,25 @@ TUTTI_INLINE void store_16(char* to, Vector<std::uint32_t, kLanes> value) {
   }
 }
 
-/// A 16-bit float, accumulated in fp32.
-template <class Derived, bool kInPairs>
+/// A 16- or 8-bit float, accumulated in fp32.
+template <class Derived, std::size_t kElementBytes, int kLoadedParts>
 struct Widened {
   using Accumulator = float;
   using Bits = std::uint32_t;
   using Unsigned = Derived;
   static constexpr bool kFloating = true;
+  static constexpr bool kFinishes = true;
   static constexpr bool kWidened = true;
-  static constexpr bool kPaired = kInPairs;  ///< vectors come as Pair, see there
-  static constexpr std::size_t kBytes = 2;
+  static constexpr int kParts = kLoadedParts;
+  static constexpr bool kLogical = false;
+  static constexpr std::size_t kBytes = kElementBytes;
 };
 
 namespace element {
 
 /// bfloat16 is the upper half of an fp32. Rounded by hand: vcvtneps2bf16 flushes subnormals, and not every target has
 /// it.
-struct bfloat16 : Widened<bfloat16, true> {
+struct bfloat16 : Widened<bfloat16, 2, 2> {
   template <int kLanes>
   TUTTI_INLINE auto load(const char* from) {
     using Floats = Vector<float, kLanes>;
@@ -182,7 +192,7 @@ struct bfloat16 : Widened<bfloat16, true> {
 };
 
 /// IEEE binary16: by F16C where the target has it, else by the same rounding in integer arithmetic.
-struct float16 : Widened<float16, false> {
+struct float16 : Widened<float16, 2, 1> {
   template <int kLanes>
   TUTTI_INLINE Vector<float, kLanes> load(const char* from) {
 #if TUTTI_REDUCE_VECTOR_BYTES >= 32

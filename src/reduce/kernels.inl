@@ -11,6 +11,7 @@
 // therefore equal any of them.
 
 #include "src/reduce/elements.inl"
+#include "src/reduce/elements8.inl"
 
 namespace tutti::core {
 namespace {
@@ -18,8 +19,10 @@ namespace {
 constexpr int kMaxInputs = 4;
 constexpr std::size_t kBlockBytes = 4096;  // of accumulators
 
-// Operators on one accumulator register; kBits is the unsigned register of the same shape.
+// Operators on one accumulator register; BitsV is the unsigned register of the same shape. Arithmetic<E> is the element
+// type to compute with, kScales says whether factors and divisors mean anything.
 struct Sum {
+  static constexpr bool kScales = true;
   template <class E>
   using Arithmetic = typename E::Unsigned;
   template <class V, class BitsV, bool>
@@ -28,6 +31,7 @@ struct Sum {
   }
 };
 struct Prod {
+  static constexpr bool kScales = false;
   template <class E>
   using Arithmetic = typename E::Unsigned;
   template <class V, class BitsV, bool>
@@ -53,8 +57,9 @@ TUTTI_INLINE Vector<double, 8> smaller_or_second(Vector<double, 8> a, Vector<dou
 // IEEE 754-2019 minimum: both orders of the above, OR of their bits. They differ for zeros, where OR lets -0 win, and
 // with a NaN, which no OR can turn into a number.
 struct Min {
+  static constexpr bool kScales = false;
   template <class E>
-  using Arithmetic = E;
+  using Arithmetic = typename Extreme<E, false>::type;
   template <class V, class BitsV, bool kFloating>
   TUTTI_INLINE V apply(V a, V b) {
     if constexpr (!kFloating) {
@@ -68,14 +73,43 @@ struct Min {
 };
 // IEEE 754-2019 maximum is -minimum(-a, -b).
 struct Max {
+  static constexpr bool kScales = false;
   template <class E>
-  using Arithmetic = E;
+  using Arithmetic = typename Extreme<E, true>::type;
   template <class V, class BitsV, bool kFloating>
   TUTTI_INLINE V apply(V a, V b) {
     if constexpr (!kFloating)
       return a < b ? b : a;
     else
       return -Min::apply<V, BitsV, true>(-a, -b);
+  }
+};
+
+struct And {
+  static constexpr bool kScales = false;
+  template <class E>
+  using Arithmetic = typename E::Unsigned;
+  template <class V, class BitsV, bool>
+  TUTTI_INLINE V apply(V a, V b) {
+    return static_cast<V>(a & b);
+  }
+};
+struct Or {
+  static constexpr bool kScales = false;
+  template <class E>
+  using Arithmetic = typename E::Unsigned;
+  template <class V, class BitsV, bool>
+  TUTTI_INLINE V apply(V a, V b) {
+    return static_cast<V>(a | b);
+  }
+};
+struct Xor {
+  static constexpr bool kScales = false;
+  template <class E>
+  using Arithmetic = typename E::Unsigned;
+  template <class V, class BitsV, bool>
+  TUTTI_INLINE V apply(V a, V b) {
+    return static_cast<V>(a ^ b);
   }
 };
 
@@ -98,17 +132,37 @@ struct Sweep {
 
 /// Elements in one register of E.
 template <class E, int kLanes>
-constexpr int kRegisterElements = E::kPaired&& kLanes > 1 ? 2 * kLanes : kLanes;
+constexpr int kRegisterElements = kLanes > 1 ? E::kParts* kLanes : 1;
 
 template <class E, class Op, int kLanes, class Register>
 TUTTI_INLINE Register combine(Register a, Register b) {
   using V = Vector<typename E::Accumulator, kLanes>;
   using BitsV = Vector<typename E::Bits, kLanes>;
-  if constexpr (kRegisterElements<E, kLanes> != kLanes)
-    return {Op::template apply<V, BitsV, E::kFloating>(a.even, b.even),
-            Op::template apply<V, BitsV, E::kFloating>(a.odd, b.odd)};
+  constexpr bool kFloating = E::kFloating;
+  if constexpr (kRegisterElements<E, kLanes> == kLanes)
+    return Op::template apply<V, BitsV, kFloating>(a, b);
+  else if constexpr (E::kParts == 2)
+    return {Op::template apply<V, BitsV, kFloating>(a.even, b.even),
+            Op::template apply<V, BitsV, kFloating>(a.odd, b.odd)};
   else
-    return Op::template apply<V, BitsV, E::kFloating>(a, b);
+    return {Op::template apply<V, BitsV, kFloating>(a.first, b.first),
+            Op::template apply<V, BitsV, kFloating>(a.second, b.second),
+            Op::template apply<V, BitsV, kFloating>(a.third, b.third),
+            Op::template apply<V, BitsV, kFloating>(a.fourth, b.fourth)};
+}
+
+template <class V, class T>
+TUTTI_INLINE V multiply(V value, T factor) {
+  return static_cast<V>(value * factor);
+}
+template <class V, class T>
+TUTTI_INLINE Pair<V> multiply(Pair<V> value, T factor) {
+  return {multiply(value.even, factor), multiply(value.odd, factor)};
+}
+template <class V, class T>
+TUTTI_INLINE Quad<V> multiply(Quad<V> value, T factor) {
+  return {multiply(value.first, factor), multiply(value.second, factor), multiply(value.third, factor),
+          multiply(value.fourth, factor)};
 }
 
 /// A scaled value is rounded to its type at once: peers get it rounded, and all ranks must reduce the same values. (For
@@ -116,15 +170,14 @@ TUTTI_INLINE Register combine(Register a, Register b) {
 template <class E, bool kScaled, int kLanes>
 TUTTI_INLINE auto load_operand(const char* from, typename E::Accumulator factor) {
   auto value = E::template load<kLanes>(from);
-  if constexpr (kScaled && kRegisterElements<E, kLanes> != kLanes)
-    return E::template stored<kLanes>(decltype(value){value.even * factor, value.odd * factor});
-  else if constexpr (kScaled)
-    return E::template stored<kLanes>(value * factor);
+  if constexpr (kScaled)
+    return E::template stored<kLanes>(multiply(value, factor));
   else
     return value;
 }
 
-// Pairs member by member: g++ copies a whole struct through general registers, which stalls the next vector load.
+// Pairs and quads member by member: g++ copies a whole struct through general registers, which stalls the next vector
+// load.
 template <class V>
 TUTTI_INLINE void load_accumulators(const char* from, V& value) {
   value = load_bytes<V>(from);
@@ -135,6 +188,13 @@ TUTTI_INLINE void load_accumulators(const char* from, Pair<V>& value) {
   value.odd = load_bytes<V>(from + sizeof(V));
 }
 template <class V>
+TUTTI_INLINE void load_accumulators(const char* from, Quad<V>& value) {
+  value.first = load_bytes<V>(from);
+  value.second = load_bytes<V>(from + sizeof(V));
+  value.third = load_bytes<V>(from + 2 * sizeof(V));
+  value.fourth = load_bytes<V>(from + 3 * sizeof(V));
+}
+template <class V>
 TUTTI_INLINE void store_accumulators(char* to, V value) {
   store_bytes(to, value);
 }
@@ -142,6 +202,14 @@ template <class V>
 TUTTI_INLINE void store_accumulators(char* to, Pair<V> value) {
   store_bytes(to, value.even);
   store_bytes(to + sizeof(V), value.odd);
+}
+
+template <class V>
+TUTTI_INLINE void store_accumulators(char* to, Quad<V> value) {
+  store_bytes(to, value.first);
+  store_bytes(to + sizeof(V), value.second);
+  store_bytes(to + 2 * sizeof(V), value.third);
+  store_bytes(to + 3 * sizeof(V), value.fourth);
 }
 
 template <class E, class Op, Shape kShape, int kLanes>
@@ -198,13 +266,25 @@ void run_inputs(const Sweep<E>& sweep, int inputs, bool from, bool to) {
 
 template <class E, class Op>
 void run_sweep(const Sweep<E>& sweep, int inputs, const ReduceArgs& args, bool from, bool to) {
-  if constexpr (E::kFloating) {
-    const bool scaled = args.raw_source >= 0, final = args.final && !to;
-    if (scaled && final) return run_inputs<E, Op, true, true>(sweep, inputs, from, to);
-    if (scaled) return run_inputs<E, Op, true, false>(sweep, inputs, from, to);
-    if (final) return run_inputs<E, Op, false, true>(sweep, inputs, from, to);
+  const bool final = E::kFinishes && args.final && !to;
+  if constexpr (Op::kScales) {
+    if (args.raw_source >= 0) {
+      if constexpr (E::kFinishes)
+        if (final) return run_inputs<E, Op, true, true>(sweep, inputs, from, to);
+      return run_inputs<E, Op, true, false>(sweep, inputs, from, to);
+    }
   }
+  if constexpr (E::kFinishes)
+    if (final) return run_inputs<E, Op, false, true>(sweep, inputs, from, to);
   run_inputs<E, Op, false, false>(sweep, inputs, from, to);
+}
+
+template <class E>
+TUTTI_INLINE typename E::Accumulator factor_of(const Factor& factor) {
+  if constexpr (E::kFloating)
+    return static_cast<typename E::Accumulator>(factor.real);
+  else
+    return static_cast<typename E::Accumulator>(factor.integer);
 }
 
 /// Elements [begin, begin + count) of every source in at most four inputs per sweep; `accumulators` bridges the sweeps.
@@ -222,7 +302,7 @@ void reduce_range(const ReduceArgs& args, std::size_t begin, std::size_t count, 
     }
     for (; inputs < kMaxInputs && source < args.source_count; ++inputs, ++source) {
       sweep.inputs[inputs] = static_cast<const char*>(args.sources[source]) + begin * E::kBytes;
-      sweep.factors[inputs] = source == args.raw_source ? static_cast<typename E::Accumulator>(args.scale) : 1;
+      sweep.factors[inputs] = source == args.raw_source ? factor_of<E>(args.scale) : 1;
     }
     const bool last = source == args.source_count;
     sweep.destination = last ? static_cast<char*>(args.destination) + begin * E::kBytes : accumulators;
@@ -268,8 +348,9 @@ template <class E, class Op>
 void reduce(const ReduceArgs& args) {
   using Arithmetic = typename Op::template Arithmetic<E>;
   if (args.count == 0) return;
-  const bool divides = !E::kFloating && args.divisor > 1;
-  const bool changes_value = E::kFloating ? (args.raw_source >= 0 || args.final) : divides;
+  constexpr bool kDivides = Op::kScales && !E::kFloating;
+  const bool divides = kDivides && args.divisor > 1;
+  const bool changes_value = (Op::kScales && args.raw_source >= 0) || (Arithmetic::kFinishes && args.final) || divides;
   if (args.source_count == 1 && !changes_value) {
     if (args.destination != args.sources[0])
       __builtin_memmove(args.destination, args.sources[0], args.count * E::kBytes);
@@ -282,7 +363,7 @@ void reduce(const ReduceArgs& args) {
   for (std::size_t begin = 0; begin < args.count; begin += kBlock) {
     const std::size_t count = args.count - begin < kBlock ? args.count - begin : kBlock;
     reduce_range<Arithmetic, Op>(args, begin, count, accumulators);
-    if constexpr (!E::kFloating)
+    if constexpr (kDivides)
       if (divides) divide<E>(static_cast<char*>(args.destination) + begin * E::kBytes, count, divider);
   }
 }
@@ -296,7 +377,7 @@ void reduce_line(void* destination, const void* first, const void* second) {
   sweep.destination = static_cast<char*>(destination);
   sweep.inputs[0] = static_cast<const char*>(first);
   sweep.inputs[1] = static_cast<const char*>(second);
-  constexpr Shape kShape{2, false, false, false, E::kFloating};
+  constexpr Shape kShape{2, false, false, false, Arithmetic::kFinishes};
   constexpr int kLanes = 16 / static_cast<int>(sizeof(typename Arithmetic::Accumulator));
   if constexpr (TUTTI_REDUCE_VECTOR_BYTES > 0)
     sweep_lanes<Arithmetic, Op, kShape, kLanes>(sweep, 0);
@@ -305,21 +386,30 @@ void reduce_line(void* destination, const void* first, const void* second) {
 }
 
 template <class E, class Op>
-constexpr void add_line_kernel(KernelTable& table, int type, int op) {
+constexpr void add_kernel(KernelTable& table, int type, int op) {
+  table.kernels[type][op] = reduce<E, Op>;
   table.lines[type][op] = reduce_line<E, Op>;
 }
 
 template <class E>
 constexpr void add_kernels(KernelTable& table, int type) {
-  add_line_kernel<E, Sum>(table, type, TUTTI_SUM);
-  add_line_kernel<E, Prod>(table, type, TUTTI_PROD);
-  add_line_kernel<E, Max>(table, type, TUTTI_MAX);
-  add_line_kernel<E, Min>(table, type, TUTTI_MIN);
-  table.kernels[type][TUTTI_SUM] = reduce<E, Sum>;
-  table.kernels[type][TUTTI_PROD] = reduce<E, Prod>;
-  table.kernels[type][TUTTI_MAX] = reduce<E, Max>;
-  table.kernels[type][TUTTI_MIN] = reduce<E, Min>;
-  table.kernels[type][TUTTI_AVG] = reduce<E, Sum>;
+  if constexpr (!E::kFloating) {
+    add_kernel<typename E::Unsigned, And>(table, type, TUTTI_BAND);
+    add_kernel<typename E::Unsigned, Or>(table, type, TUTTI_BOR);
+    add_kernel<typename E::Unsigned, Xor>(table, type, TUTTI_BXOR);
+  }
+  if constexpr (E::kLogical) {
+    add_kernel<E, Or>(table, type, TUTTI_SUM);
+    add_kernel<E, Or>(table, type, TUTTI_MAX);
+    add_kernel<E, And>(table, type, TUTTI_PROD);
+    add_kernel<E, And>(table, type, TUTTI_MIN);
+  } else {
+    add_kernel<E, Sum>(table, type, TUTTI_SUM);
+    add_kernel<E, Prod>(table, type, TUTTI_PROD);
+    add_kernel<E, Max>(table, type, TUTTI_MAX);
+    add_kernel<E, Min>(table, type, TUTTI_MIN);
+    table.kernels[type][TUTTI_AVG] = reduce<E, Sum>;
+  }
 }
 
 constexpr KernelTable make_kernel_table() {

@@ -1,6 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "src/reduce/reduce.h"
 
+#include <cmath>
+#include <cstring>
+#include <limits>
+
 #include "src/reduce/kernel_table.h"
 
 #if defined(__x86_64__)
@@ -66,6 +70,62 @@ const char* simd_target_name(SimdTarget target) {
     case SimdTarget::avx512: return "avx512";
   }
   return "invalid";
+}
+
+namespace {
+
+template <class T>
+T read(const void* scalar) {
+  T value;
+  std::memcpy(&value, scalar, sizeof value);
+  return value;
+}
+
+/// Value of a float of `mantissa` and `exponent` bits; `largest`: the last magnitude that is no NaN.
+struct SmallFloat {
+  int mantissa, exponent;
+  unsigned largest;
+  bool infinity;  ///< `largest` is infinite
+};
+double value_of(const SmallFloat& format, unsigned bits) {
+  const unsigned magnitude = bits & ((1u << (format.mantissa + format.exponent)) - 1);
+  const bool negative = bits != magnitude;
+  double value = 0;
+  if (magnitude > format.largest) {
+    value = std::numeric_limits<double>::quiet_NaN();
+  } else if (format.infinity && magnitude == format.largest) {
+    value = std::numeric_limits<double>::infinity();
+  } else {
+    const int exponent = static_cast<int>(magnitude >> format.mantissa);
+    const unsigned fraction = magnitude & ((1u << format.mantissa) - 1);
+    const unsigned significand = exponent == 0 ? fraction : fraction | 1u << format.mantissa;
+    const int bias = (1 << (format.exponent - 1)) - 1;
+    value = std::ldexp(significand, (exponent == 0 ? 1 : exponent) - bias - format.mantissa);
+  }
+  return negative ? -value : value;
+}
+
+}  // namespace
+
+Factor read_factor(tutti_dtype type, const void* scalar) {
+  Factor factor;
+  switch (type) {
+    case TUTTI_INT8:
+    case TUTTI_UINT8: factor.integer = read<std::uint8_t>(scalar); break;
+    case TUTTI_INT32:
+    case TUTTI_UINT32: factor.integer = read<std::uint32_t>(scalar); break;
+    case TUTTI_INT64:
+    case TUTTI_UINT64: factor.integer = read<std::uint64_t>(scalar); break;
+    case TUTTI_FLOAT16: factor.real = value_of({10, 5, 0x7c00, true}, read<std::uint16_t>(scalar)); break;
+    case TUTTI_BFLOAT16: factor.real = value_of({7, 8, 0x7f80, true}, read<std::uint16_t>(scalar)); break;
+    case TUTTI_FLOAT32: factor.real = static_cast<double>(read<float>(scalar)); break;
+    case TUTTI_FLOAT64: factor.real = read<double>(scalar); break;
+    case TUTTI_FLOAT8_E4M3: factor.real = value_of({3, 4, 0x7e, false}, read<std::uint8_t>(scalar)); break;
+    case TUTTI_FLOAT8_E5M2: factor.real = value_of({2, 5, 0x7c, true}, read<std::uint8_t>(scalar)); break;
+    case TUTTI_BOOL:
+    case TUTTI_DTYPE_COUNT: break;
+  }
+  return factor;
 }
 
 ReduceKernel find_reduce_kernel(tutti_dtype type, tutti_op op) {

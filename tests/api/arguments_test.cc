@@ -53,11 +53,11 @@ const std::vector<Row>& rows() {
       {"send_in", [](Communicator& c) { return c.send(nullptr, 4, kFloat, 1); }, {"in", "NULL"}},
       {"recv_out", [](Communicator& c) { return c.recv(nullptr, 4, kFloat, 1); }, {"out", "NULL"}},
       {"dtype",
-       [](Communicator& c) { return c.all_reduce(input, output, 4, static_cast<DataType>(12)); },
-       {"type", "12", "dtypes.def"}},
+       [](Communicator& c) { return c.all_reduce(input, output, 4, static_cast<DataType>(13)); },
+       {"type", "13", "dtypes.def"}},
       {"op",
-       [](Communicator& c) { return c.all_reduce(input, output, 4, kFloat, static_cast<Op>(7)); },
-       {"op", "7", "TUTTI_AVG"}},
+       [](Communicator& c) { return c.all_reduce(input, output, 4, kFloat, static_cast<Op>(8)); },
+       {"op", "8", "TUTTI_BXOR"}},
       {"root_high", [](Communicator& c) { return c.broadcast(input, output, 4, kFloat, 2); }, {"root", "2", "0..1"}},
       {"root_low", [](Communicator& c) { return c.broadcast(input, output, 4, kFloat, -1); }, {"root", "-1", "0..1"}},
       {"send_peer", [](Communicator& c) { return c.send(input, 4, kFloat, 5); }, {"peer", "5", "0..1"}},
@@ -241,8 +241,8 @@ TEST(Names, of_codes_and_types) {
   EXPECT_STREQ(tutti::name(Code::peer_lost), "peer_lost");
   EXPECT_STREQ(tutti::name(DataType::bfloat16), "bfloat16");
   EXPECT_EQ(tutti::bytes_of(DataType::float64), 8u);
-  EXPECT_EQ(tutti_dtype_bytes(static_cast<tutti_dtype>(12)), 0u);
-  EXPECT_EQ(tutti_dtype_name(static_cast<tutti_dtype>(12)), nullptr);
+  EXPECT_EQ(tutti_dtype_bytes(static_cast<tutti_dtype>(13)), 0u);
+  EXPECT_EQ(tutti_dtype_name(static_cast<tutti_dtype>(13)), nullptr);
   EXPECT_NE(tutti_code_name(static_cast<tutti_code>(15)), nullptr);
 }
 

@@ -79,6 +79,13 @@ Case to_case(tutti_collective what, const Choice& choice, std::uint64_t seed) {
   return c;
 }
 
+/// Floats have no bitwise operators, bool has no average.
+bool is_valid(const Choice& choice) {
+  const auto type = static_cast<tutti_dtype>(choice[0]);
+  const auto op = static_cast<tutti_op>(choice[1]);
+  return type == TUTTI_BOOL ? op != TUTTI_AVG : op < TUTTI_BAND || !is_float(type);
+}
+
 /// Greedy: of a few random combinations that hold the first pair still missing, the one with most missing pairs.
 std::vector<Choice> pairwise(const Choice& sizes) {
   using Pair = std::array<std::size_t, 4>;  // factor, value, later factor, value
@@ -86,7 +93,8 @@ std::vector<Choice> pairwise(const Choice& sizes) {
   for (std::size_t a = 0; a < kFactors; ++a)
     for (std::size_t b = a + 1; b < kFactors; ++b)
       for (std::size_t va = 0; va < sizes[a]; ++va)
-        for (std::size_t vb = 0; vb < sizes[b]; ++vb) missing.insert({a, va, b, vb});
+        for (std::size_t vb = 0; vb < sizes[b]; ++vb)
+          if (a != 0 || b != 1 || is_valid({va, vb})) missing.insert({a, va, b, vb});
   const auto for_each_pair = [](const Choice& choice, const auto& function) {
     for (std::size_t a = 0; a < kFactors; ++a)
       for (std::size_t b = a + 1; b < kFactors; ++b) function(Pair{a, choice[a], b, choice[b]});
@@ -102,6 +110,7 @@ std::vector<Choice> pairwise(const Choice& sizes) {
       for (std::size_t f = 0; f < kFactors; ++f) choice[f] = mix(++random, 7) % sizes[f];
       choice[wanted[0]] = wanted[1];
       choice[wanted[2]] = wanted[3];
+      if (!is_valid(choice)) continue;
       std::size_t gain = 0;
       for_each_pair(choice, [&](const Pair& pair) { gain += missing.count(pair); });
       if (gain > best_gain) {
@@ -109,6 +118,7 @@ std::vector<Choice> pairwise(const Choice& sizes) {
         best_gain = gain;
       }
     }
+    if (best_gain == 0) continue;  // all attempts were invalid: others follow
     for_each_pair(best, [&](const Pair& pair) { missing.erase(pair); });
     choices.push_back(best);
   }
@@ -309,7 +319,7 @@ std::vector<Case> make_cases(tutti_collective what, bool full) {
   const Choice sizes = factor_sizes(what);
   std::vector<Case> cases;
   for (const Choice& choice : full ? all_choices(sizes) : pairwise(sizes))
-    cases.push_back(to_case(what, choice, cases.size() + 1));
+    if (is_valid(choice)) cases.push_back(to_case(what, choice, cases.size() + 1));
   std::stable_sort(cases.begin(), cases.end(), [](const Case& a, const Case& b) { return a.ranks < b.ranks; });
   return cases;
 }

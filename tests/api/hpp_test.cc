@@ -35,7 +35,9 @@ constexpr DataType type_of = tutti::ElementType<T>::value;
 static_assert(type_of<int> == DataType::int32 && type_of<long> == DataType::int64);
 static_assert(type_of<unsigned long long> == DataType::uint64 && type_of<signed char> == DataType::int8);
 static_assert(type_of<std::byte> == DataType::uint8 && type_of<Half> == DataType::float16);
-static_assert(!tutti::Element<bool> && !tutti::Element<short> && !tutti::Element<std::string>);
+static_assert(type_of<bool> == DataType::boolean && type_of<tutti::Float8E4m3> == DataType::float8_e4m3);
+static_assert(type_of<tutti::Float8E5m2> == DataType::float8_e5m2 && !tutti::Input<std::vector<bool>&>);
+static_assert(!tutti::Element<short> && !tutti::Element<std::string>);
 
 // Lvalues and views are buffers; temporaries that would be gone before the operation are not.
 static_assert(tutti::Input<std::vector<float>&> && tutti::Input<const std::vector<float>&>);

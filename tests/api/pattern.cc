@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "tests/api/pattern.h"
 
+#include <algorithm>
 #include <cmath>
 #include <cstdio>
 #include <cstdlib>
@@ -12,11 +13,14 @@ namespace api_test {
 
 namespace {
 
-/// mantissa bits (without the hidden one) and exponent bits of the 16-bit formats
+/// mantissa bits (without the hidden one) and exponent bits of the 16- and 8-bit formats
 struct Format {
   int mantissa, exponent;
+  bool infinities = true;  // without: all bits set are the only NaN
 };
-constexpr Format kHalf{10, 5}, kBrain{7, 8};
+constexpr Format kHalf{10, 5}, kBrain{7, 8}, kE4m3{3, 4, false}, kE5m2{2, 5};
+
+std::uint64_t sign_of(Format format) { return std::uint64_t{1} << (format.mantissa + format.exponent); }
 
 double decode(Format format, std::uint64_t bits) {
   const auto fraction = static_cast<double>(bits & ((1u << format.mantissa) - 1));
@@ -24,24 +28,29 @@ double decode(Format format, std::uint64_t bits) {
   const int exponent = static_cast<int>(bits >> format.mantissa) & all;
   const int bias = all / 2;
   double value = 0;
-  if (exponent == all)
+  if (!format.infinities && (bits & (sign_of(format) - 1)) == sign_of(format) - 1)
+    value = std::numeric_limits<double>::quiet_NaN();
+  else if (format.infinities && exponent == all)
     value = fraction == 0 ? std::numeric_limits<double>::infinity() : std::numeric_limits<double>::quiet_NaN();
   else if (exponent == 0)
     value = std::ldexp(fraction, 1 - bias - format.mantissa);
   else
     value = std::ldexp(fraction + (1 << format.mantissa), exponent - bias - format.mantissa);
-  return (bits & 0x8000u) != 0 ? -value : value;
+  return (bits & sign_of(format)) != 0 ? -value : value;
 }
 
 std::uint64_t encode(Format format, double value) {
   const auto infinity = static_cast<std::uint64_t>((1 << format.exponent) - 1) << format.mantissa;
-  if (std::isnan(value)) return infinity | 1u << (format.mantissa - 1);
-  const std::uint64_t sign = std::signbit(value) ? 0x8000u : 0;
+  if (std::isnan(value)) return format.infinities ? infinity | 1u << (format.mantissa - 1) : sign_of(format) - 1;
+  const std::uint64_t sign = std::signbit(value) ? sign_of(format) : 0;
   if (std::isinf(value)) return sign | infinity;
   if (value == 0) return sign;
-  const int exponent = std::ilogb(value);
-  const int biased = exponent + (1 << (format.exponent - 1)) - 1;
-  const double fraction = std::ldexp(std::fabs(value), format.mantissa - exponent) - (1 << format.mantissa);
+  const int bias = (1 << (format.exponent - 1)) - 1;
+  const int exponent = std::max(std::ilogb(value), 1 - bias);  // subnormals have that of the smallest normal
+  const double significand = std::ldexp(std::fabs(value), format.mantissa - exponent);
+  if (significand < (1 << format.mantissa)) return sign | static_cast<std::uint64_t>(significand);
+  const int biased = exponent + bias;
+  const double fraction = significand - (1 << format.mantissa);
   return sign | static_cast<std::uint64_t>(biased) << format.mantissa | static_cast<std::uint64_t>(fraction);
 }
 
@@ -65,6 +74,8 @@ std::uint64_t unchecked_bits(tutti_dtype type, double value) {
   switch (type) {
     case TUTTI_FLOAT16: return encode(kHalf, value);
     case TUTTI_BFLOAT16: return encode(kBrain, value);
+    case TUTTI_FLOAT8_E4M3: return encode(kE4m3, value);
+    case TUTTI_FLOAT8_E5M2: return encode(kE5m2, value);
     case TUTTI_FLOAT32: return std::isnan(value) ? 0x7fc00000u : bits_of<float, std::uint32_t>(value);
     default: return std::isnan(value) ? 0x7ff8000000000000u : bits_of<double, std::uint64_t>(value);
   }
@@ -99,12 +110,35 @@ std::uint64_t reduce_integers(const Pattern& pattern, std::uint64_t index) {
       case TUTTI_PROD: result = truncate(type, result * value); break;
       case TUTTI_MIN: result = less(type, value, result) ? value : result; break;
       case TUTTI_MAX: result = less(type, result, value) ? value : result; break;
+      case TUTTI_BAND: result &= value; break;
+      case TUTTI_BOR: result |= value; break;
+      case TUTTI_BXOR: result ^= value; break;
       default: result = truncate(type, result + value); break;
     }
   }
   if (pattern.op != TUTTI_AVG) return result;
   if (!is_signed(type)) return result / static_cast<std::uint64_t>(pattern.ranks);
   return truncate(type, static_cast<std::uint64_t>(sign_extend(type, result) / pattern.ranks));
+}
+
+/// Random truth values, of which most are alike: neither "and" nor "or" of many gives always the same.
+std::uint64_t truth_input(const Pattern& pattern, int rank, std::uint64_t index) {
+  const auto own = static_cast<std::uint64_t>(rank), ranks = static_cast<std::uint64_t>(pattern.ranks);
+  const std::uint64_t random = mix(pattern.seed, index, own), common = mix(pattern.seed, index, ~std::uint64_t{0});
+  const bool other = (random >> 8) % (2 * ranks) == 0;
+  return ((common & 1) != 0) != other ? 1 + random % 255 : 0;
+}
+
+std::uint64_t reduce_truths(const Pattern& pattern, std::uint64_t index) {
+  int trues = 0;
+  for (int rank = 0; rank < pattern.ranks; ++rank) trues += pattern.input(rank, index) != 0;
+  switch (pattern.op) {
+    case TUTTI_PROD:
+    case TUTTI_MIN:
+    case TUTTI_BAND: return trues == pattern.ranks ? 1 : 0;
+    case TUTTI_BXOR: return static_cast<std::uint64_t>(trues % 2);
+    default: return trues > 0 ? 1 : 0;
+  }
 }
 
 double minimum(double a, double b) {
@@ -132,10 +166,37 @@ double average_share(std::uint64_t random) {
   return kShares[random % std::size(kShares)];
 }
 
+bool is_byte_float(tutti_dtype type) { return type == TUTTI_FLOAT8_E4M3 || type == TUTTI_FLOAT8_E5M2; }
+
+/// 8-bit floats hold every integer up to 8 only: at most eight ranks contribute 1 or -1 to a sum, and one to an
+/// average.
+double byte_float_input(const Pattern& pattern, int rank, std::uint64_t random) {
+  const auto own = static_cast<std::uint64_t>(rank), ranks = static_cast<std::uint64_t>(pattern.ranks);
+  const std::uint64_t place = random;
+  if (pattern.op == TUTTI_AVG) return place % ranks == own ? static_cast<double>(place >> 32 & 7) - 3 : 0.0;
+  if ((place + own) % ((ranks + 7) / 8) != 0) return 0;
+  return (place >> (20 + own) & 1) != 0 ? 1 : -1;
+}
+
+/// The 8-bit float nearest to `value`; of two, the one with an even pattern. No overflow.
+double nearest_byte_float(tutti_dtype type, double value) {
+  std::uint64_t best = 0;
+  for (std::uint64_t bits = 0; bits < 0x7c; ++bits) {
+    const double now = std::fabs(to_value(type, bits) - std::fabs(value));
+    const double before = std::fabs(to_value(type, best) - std::fabs(value));
+    if (now < before || (now == before && bits % 2 == 0)) best = bits;
+  }
+  return std::copysign(to_value(type, best), value);
+}
+
 double float_input(const Pattern& pattern, int rank, std::uint64_t index) {
   const auto own = static_cast<std::uint64_t>(rank);
   const auto ranks = static_cast<std::uint64_t>(pattern.ranks);
   const std::uint64_t random = mix(pattern.seed, index, own);
+  if (is_byte_float(pattern.type)) {
+    if (pattern.op == TUTTI_MIN || pattern.op == TUTTI_MAX) return to_value(pattern.type, random & 0xff);
+    if (pattern.op != TUTTI_PROD) return byte_float_input(pattern, rank, mix(pattern.seed, index, ~std::uint64_t{0}));
+  }
   switch (pattern.op) {
     case TUTTI_PROD: {
       // Three factors sit at random ranks, so every partial product stays small.
@@ -155,8 +216,15 @@ double float_input(const Pattern& pattern, int rank, std::uint64_t index) {
 
 double reduce_floats(const Pattern& pattern, std::uint64_t index) {
   double result = 0;
+  const bool rounds = is_byte_float(pattern.type) && pattern.op == TUTTI_AVG;
   for (int rank = 0; rank < pattern.ranks; ++rank) {
     const double value = float_input(pattern, rank, index);
+    if (rounds) {
+      // One contribution is multiplied by 1/ranks in fp32 and rounded; the zeros of the others change nothing but -0.
+      const auto scaled = static_cast<float>(value) * static_cast<float>(1.0 / pattern.ranks);
+      result += nearest_byte_float(pattern.type, static_cast<double>(scaled));
+      continue;
+    }
     if (rank == 0)
       result = pattern.op == TUTTI_AVG ? value / pattern.ranks : value;
     else if (pattern.op == TUTTI_PROD)
@@ -192,13 +260,16 @@ std::uint64_t mix(std::uint64_t a, std::uint64_t b, std::uint64_t c) {
 }
 
 bool is_float(tutti_dtype type) {
-  return type == TUTTI_FLOAT16 || type == TUTTI_BFLOAT16 || type == TUTTI_FLOAT32 || type == TUTTI_FLOAT64;
+  return type == TUTTI_FLOAT16 || type == TUTTI_BFLOAT16 || type == TUTTI_FLOAT32 || type == TUTTI_FLOAT64 ||
+         is_byte_float(type);
 }
 
 double to_value(tutti_dtype type, std::uint64_t bits) {
   switch (type) {
     case TUTTI_FLOAT16: return decode(kHalf, bits);
     case TUTTI_BFLOAT16: return decode(kBrain, bits);
+    case TUTTI_FLOAT8_E4M3: return decode(kE4m3, bits);
+    case TUTTI_FLOAT8_E5M2: return decode(kE5m2, bits);
     case TUTTI_FLOAT32: return value_of<float, std::uint32_t>(bits);
     default: return value_of<double, std::uint64_t>(bits);
   }
@@ -216,10 +287,12 @@ std::uint64_t to_bits(tutti_dtype type, double value) {
 
 std::uint64_t Pattern::input(int rank, std::uint64_t index) const {
   if (is_float(type)) return to_bits(type, float_input(*this, rank, index));
+  if (type == TUTTI_BOOL) return truth_input(*this, rank, index);
   return truncate(type, mix(seed, index, static_cast<std::uint64_t>(rank)));
 }
 
 std::uint64_t Pattern::expected(std::uint64_t index) const {
+  if (type == TUTTI_BOOL) return reduce_truths(*this, index);
   return is_float(type) ? to_bits(type, reduce_floats(*this, index)) : reduce_integers(*this, index);
 }
 

@@ -28,9 +28,11 @@ inline std::uint64_t load_element(const void* from, std::size_t bytes) {
   return bits;
 }
 
-/// Layout of the float types: exponent mask (= infinity). Zero for integers.
-constexpr std::uint64_t infinity_bits(tutti_dtype type) {
+/// Layout of the float types: all bits of the exponent (infinity, but in e4m3). Zero for integers.
+constexpr std::uint64_t exponent_mask(tutti_dtype type) {
   switch (type) {
+    case TUTTI_FLOAT8_E4M3: return 0x78;
+    case TUTTI_FLOAT8_E5M2: return 0x7c;
     case TUTTI_FLOAT16: return 0x7c00;
     case TUTTI_BFLOAT16: return 0x7f80;
     case TUTTI_FLOAT32: return 0x7f800000;
@@ -40,11 +42,21 @@ constexpr std::uint64_t infinity_bits(tutti_dtype type) {
 }
 constexpr std::uint64_t sign_bit(tutti_dtype type) { return std::uint64_t{1} << (dtype_bytes(type) * 8 - 1); }
 constexpr bool is_nan_bits(tutti_dtype type, std::uint64_t bits) {
-  return is_float(type) && (bits & (sign_bit(type) - 1)) > infinity_bits(type);
+  const std::uint64_t largest = type == TUTTI_FLOAT8_E4M3 ? 0x7e : exponent_mask(type);
+  return is_float(type) && (bits & (sign_bit(type) - 1)) > largest;
 }
 constexpr std::uint64_t canonical_nan(tutti_dtype type) {
-  const std::uint64_t infinity = infinity_bits(type);
+  if (type == TUTTI_FLOAT8_E4M3) return 0x7f;
+  const std::uint64_t infinity = exponent_mask(type);
   return infinity | ((infinity & (~infinity + 1)) >> 1);  // the highest mantissa bit
+}
+
+/// The operators that mean something for `type`.
+inline std::vector<tutti_op> ops_of(tutti_dtype type) {
+  std::vector<tutti_op> ops;
+  for (int op = 0; op < TUTTI_OP_COUNT; ++op)
+    if (find_reduce_kernel(type, static_cast<tutti_op>(op)) != nullptr) ops.push_back(static_cast<tutti_op>(op));
+  return ops;
 }
 
 /// Same bits; before the final touch any NaN equals any other, for its payload is the processor's business.
@@ -70,9 +82,10 @@ class OperandSource {
 
  private:
   std::uint64_t next(tutti_dtype type) {
-    const std::uint64_t word = random_(), infinity = infinity_bits(type), sign = sign_bit(type);
+    const std::uint64_t word = random_(), infinity = exponent_mask(type), sign = sign_bit(type);
     const std::uint64_t random_sign = (word >> 60 & 1) != 0 ? sign : 0;
     const int kind = static_cast<int>(word >> 56 & 15);
+    if (type == TUTTI_BOOL && kind < 10) return kind & 1;
     if (infinity == 0) return kind == 0 ? sign : kind == 1 ? sign - 1 : kind == 2 ? ~std::uint64_t{0} : word;
     const std::uint64_t mantissa = (infinity & (~infinity + 1)) - 1;
     switch (kind) {

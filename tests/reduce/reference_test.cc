@@ -34,11 +34,14 @@ void expect_definition(tutti_dtype type, const OracleCall& call, const Sources& 
   for (std::size_t i = 0; i < count; ++i) {
     std::uint64_t expected = reduce_by_definition(type, call, elements_at(sources, i, bytes));
     if (final && is_nan_bits(type, expected)) expected = canonical_nan(type);
+    if (type == TUTTI_BOOL && sources.size() == 1 && !final)
+      expected = load_element(sources[0].data() + i, 1);  // a copy
     const std::uint64_t got = load_element(result.data() + i * bytes, bytes);
     ASSERT_TRUE(same_element(type, expected, got, final))
         << dtype_name(type) << " " << op_name(call.op) << " of " << sources.size() << " sources, raw "
-        << call.raw_source << " scale " << call.scale << " divisor " << call.divisor << " final " << final
-        << " element " << i << ": expected 0x" << std::hex << expected << " got 0x" << got;
+        << call.raw_source << " scale " << call.scale.real << " or " << call.scale.integer << " divisor "
+        << call.divisor << " final " << final << " element " << i << ": expected 0x" << std::hex << expected
+        << " got 0x" << got;
   }
 }
 
@@ -48,18 +51,19 @@ TEST_P(ReduceReference, scalar_kernels_agree_with_the_oracle) {
   const auto type = static_cast<tutti_dtype>(GetParam());
   OperandSource operands(static_cast<std::uint64_t>(GetParam()) + 1);
   constexpr std::size_t kCount = 1500;  // more than one block of 4-byte accumulators
-  for (int op = 0; op < TUTTI_OP_COUNT; ++op)
+  for (tutti_op op : ops_of(type))
     for (int source_count : {1, 2, 3, 4, 5, 6, 7, 8, 9, 17})
       for (bool final : {false, true}) {
         Sources sources(static_cast<std::size_t>(source_count), std::vector<char>(kCount * dtype_bytes(type)));
         for (std::vector<char>& source : sources) operands.fill(type, source.data(), kCount);
-        OracleCall call{.op = static_cast<tutti_op>(op)};
+        OracleCall call{.op = op};
         expect_definition(type, call, sources, final);
-        if (is_float(type)) {
-          call.scale = 1.0 / (1 + operands.below(64));
-          call.raw_source = operands.below(source_count);
-          expect_definition(type, call, sources, final);
-        } else {
+        call.scale = 1.0 / (1 + operands.below(64));
+        call.scale.integer = operands.word();
+        call.raw_source = operands.below(source_count);
+        expect_definition(type, call, sources, final);
+        call.raw_source = -1;
+        if (!is_float(type)) {
           const std::uint64_t divisors[] = {
               1, 2, 3, 7, 128, 255, 256, 1u << 31, ~std::uint64_t{0} >> operands.below(64)};
           for (std::uint64_t divisor : divisors) {

@@ -81,7 +81,7 @@ TEST(ReduceRounding, ties_go_to_even_and_neighbours_of_ties_do_not) {
   std::vector<std::uint16_t> ones, result;
   for (const Case& format : kCases) {
     ones.assign(16 + 8 + 4 + 1, format.one);  // one vector of each target and one single element
-    const std::uint64_t infinity = infinity_bits(format.type);
+    const std::uint64_t infinity = exponent_mask(format.type);
     for (SimdTarget target : targets_of_this_machine()) {
       const ReduceKernel kernel = find_reduce_kernel(format.type, TUTTI_SUM, target);
       for (std::uint64_t bits = 0; bits < infinity; ++bits) {
