@@ -73,6 +73,7 @@ struct SmallFloatElement {
   using Bits = BitsType;
   using Value = double;
   static constexpr bool kFloat = true;
+  static constexpr bool kLogical = false;
   static constexpr int kPrecision = kMantissa + 1, kExponentBits = kExponent, kScaleLow = kLow, kScaleHigh = kHigh;
   static Bits encode(double value) { return narrow_float<Bits, kMantissa, kExponent, kInfinities>(value); }
   static double decode(Bits bits) { return widen_float<Bits, kMantissa, kExponent, kInfinities>(bits); }
@@ -114,6 +115,7 @@ struct Element<TUTTI_FLOAT32> {
   using Bits = uint32_t;
   using Value = double;
   static constexpr bool kFloat = true;
+  static constexpr bool kLogical = false;
   static constexpr int kPrecision = 24, kExponentBits = 8, kScaleLow = -32, kScaleHigh = 32;
   static Bits encode(double value) { return std::bit_cast<uint32_t>(static_cast<float>(value)); }
   static double decode(Bits bits) { return static_cast<double>(std::bit_cast<float>(bits)); }
@@ -123,6 +125,7 @@ struct Element<TUTTI_FLOAT64> {
   using Bits = uint64_t;
   using Value = double;
   static constexpr bool kFloat = true;
+  static constexpr bool kLogical = false;
   static constexpr int kPrecision = 53, kExponentBits = 11, kScaleLow = -32, kScaleHigh = 32;
   static Bits encode(double value) { return std::bit_cast<uint64_t>(value); }
   static double decode(Bits bits) { return std::bit_cast<double>(bits); }

@@ -37,18 +37,20 @@ struct ReduceContext {
       : rank(segment.rank), ranks(segment.ranks), own(rank_key(rank)), next(rank_key(rank + 1)), first(rank_key(0)) {
     contributors(ranks);
   }
-  /// Float sums of more ranks than the type has units: only every `stride`-th rank holds other than zero.
+  /// Float sums of more ranks than the type has units: only every `stride`-th rank holds other than zero, from one on
+  /// that the element chooses.
   void contributors(int limit) {
     stride = (ranks + limit - 1) / limit;
     count = (ranks + stride - 1) / stride;
     last = rank_key(count);
+    last_but_one = rank_key(count - 1);
     if (stride > 1) {
       own = rank_key(rank / stride);
       next = rank_key(rank / stride + 1);
     }
   }
   int rank, ranks, stride = 1, count = 1;
-  uint64_t own, next, first, last = 0;
+  uint64_t own, next, first, last = 0, last_but_one = 0;
 };
 
 uint64_t element_hash(const Segment& segment, uint64_t index) { return mix(mix(segment.seed) + index); }
@@ -77,11 +79,16 @@ struct FloatSum {
     return static_cast<double>(bounded(mix(word(element, key)), bound));
   }
   double input(uint64_t element) const {
-    if (context.rank % context.stride != 0) return 0;
+    if (context.rank % context.stride != offset(element)) return 0;
     return (number(element, context.own) - number(element, context.next)) * scale<Traits>(element);
   }
   double expected(uint64_t element) const {
-    return (number(element, context.first) - number(element, context.last)) * scale<Traits>(element);
+    const bool fewer = (context.count - 1) * context.stride + offset(element) >= context.ranks;
+    const uint64_t last = fewer ? context.last_but_one : context.last;
+    return (number(element, context.first) - number(element, last)) * scale<Traits>(element);
+  }
+  int offset(uint64_t element) const {
+    return context.stride == 1 ? 0 : static_cast<int>(choice(element, 8) % static_cast<uint64_t>(context.stride));
   }
   ReduceContext context;
   uint64_t bound;
@@ -162,6 +169,7 @@ struct FloatExtreme {
     if (winner(element, context.ranks) != context.rank) {
       const uint64_t other = mix(word(element, context.own)) & kMask;
       key = kMinimum ? key | other : key & other;
+      if (key == best(element)) key = kMinimum ? kMask : 0;  // few bits: the winner would seldom be the only one
     }
     return decode(element, key);
   }
@@ -281,8 +289,10 @@ struct BitwiseExtreme {
   Bits input(uint64_t element) const {
     const uint64_t result = choice(element, 7);
     if (winner(element, context.ranks) == context.rank) return static_cast<Bits>(result);
-    const uint64_t other = mix(word(element, context.own));
-    return static_cast<Bits>(kAnd ? result | other : result & other);
+    // One bit of 16, so that no rank's bits are always there from others too.
+    const uint64_t random = mix(word(element, context.own));
+    const uint64_t sparse = random & mix(random) & mix(random + 1) & mix(random + 2);
+    return static_cast<Bits>(kAnd ? result | ~sparse : result & sparse);
   }
   Bits expected(uint64_t element) const { return static_cast<Bits>(choice(element, 7)); }
   ReduceContext context;
@@ -313,7 +323,9 @@ struct LogicalExtreme {
   uint8_t input(uint64_t element) const {
     const uint64_t random = mix(word(element, context.own));
     if (result(element) == kAnd) return truth(kAnd, random);
-    const bool decides = winner(element, context.ranks) == context.rank || random % 4 == 0;
+    // Rarely by others: every rank is the only one to decide some element, whatever the number of ranks.
+    const bool decides = winner(element, context.ranks) == context.rank ||
+                         bounded(random, 4 * static_cast<uint64_t>(context.ranks)) == 0;
     return truth(decides != kAnd, random >> 8);
   }
   uint8_t expected(uint64_t element) const { return result(element) ? 1 : 0; }

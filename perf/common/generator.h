@@ -24,7 +24,7 @@
 //   min, max        one random rank holds the extreme value w; the others hold w|x or w&x in an order-preserving code.
 //   band, bor       one random rank holds the result w; the others hold w|x or w&x.
 //   bxor            full-width words h(r) ^ h(r+1) telescope.
-//   bool            or, and: a true (false) result has it from one random rank, and from every fourth of the others;
+//   bool            or, and: a true (false) result has it from one random rank, and now and then from another too;
 //                   exclusive or telescopes. True is any byte but 0 in inputs and 1 in results.
 //   copies          random bit patterns, but no NaN or infinity (Tutti makes NaN canonical where it reduces).
 namespace tutti::perf {
