@@ -92,16 +92,37 @@ TEST(ReduceReferenceValues, integer_average_truncates_towards_zero_and_sums_wrap
   }
 }
 
-TEST(ReduceReferenceValues, sixteen_bit_sums_round_once_at_the_end) {
-  // 1 + 2^-8 + 2^-8 in bfloat16 (unit 2^-7): rounding after each sum would stay at 1.
-  const std::uint16_t one = 0x3f80, half_unit = 0x3b80;
-  const void* sources[] = {&one, &half_unit, &half_unit};
-  for (SimdTarget target : targets_of_this_machine()) {
-    std::uint16_t result = 0;
-    find_reduce_kernel(TUTTI_BFLOAT16, TUTTI_SUM,
-                       target)(ReduceArgs{.destination = &result, .sources = sources, .source_count = 3, .count = 1});
-    EXPECT_EQ(result, 0x3f81) << simd_target_name(target);
-  }
+TEST(ReduceReferenceValues, narrow_sums_round_once_at_the_end) {
+  // x + u/2 + u/2, u the unit of x: rounding after each sum would stay at x, as each is a tie and x is even. More
+  // halves than fit into one sweep show that accumulators are not rounded between sweeps.
+  struct Case {
+    tutti_dtype type;
+    std::uint16_t x, half_unit;
+  };
+  const Case cases[] = {{TUTTI_BFLOAT16, 0x3f80, 0x3b80},  // 1, 2^-8
+                        {TUTTI_FLOAT16, 0x6800, 0x3c00},   // 2048, 1
+                        {TUTTI_FLOAT8_E4M3, 0x58, 0x38},   // 16, 1
+                        {TUTTI_FLOAT8_E5M2, 0x44, 0x38}};  // 4, 1/2
+  constexpr std::size_t kCount = 100;
+  for (const Case& c : cases)
+    for (SimdTarget target : targets_of_this_machine())
+      for (int inputs = 2; inputs <= 9; ++inputs) {
+        const std::size_t bytes = dtype_bytes(c.type);
+        std::vector<char> first(kCount * bytes), others(first.size()), result(first.size());
+        for (std::size_t i = 0; i < kCount; ++i) {
+          std::memcpy(first.data() + i * bytes, &c.x, bytes);
+          std::memcpy(others.data() + i * bytes, &c.half_unit, bytes);
+        }
+        std::vector<const void*> sources(static_cast<std::size_t>(inputs), others.data());
+        sources[0] = first.data();
+        find_reduce_kernel(c.type, TUTTI_SUM, target)(ReduceArgs{
+            .destination = result.data(), .sources = sources.data(), .source_count = inputs, .count = kCount});
+        // Halves: an odd number ties, and goes to the even code. The largest sums stay in the binade of x.
+        const int halves = inputs - 1, up = halves / 2 + (halves % 2 == 1 && halves / 2 % 2 == 1 ? 1 : 0);
+        for (std::size_t i = 0; i < kCount; ++i)
+          ASSERT_EQ(load_element(result.data() + i * bytes, bytes), static_cast<std::uint64_t>(c.x + up))
+              << dtype_name(c.type) << " " << simd_target_name(target) << " " << inputs << " inputs, element " << i;
+      }
 }
 
 TEST(ReduceReferenceValues, sums_associate_from_the_left) {
