@@ -21,6 +21,49 @@ struct E5m2Format {
   static constexpr bool kInfinity = true;
 };
 
+#if TUTTI_REDUCE_VECTOR_BYTES >= 32
+// Where F16C is, 8-bit floats are widened by way of binary16, which holds all their values. A register's bytes are
+// taken as 16-bit lanes: the lower bytes of the first half of them, of the second, then the upper bytes likewise.
+
+/// Of the byte in the upper half of each lane.
+TUTTI_INLINE Vector<std::uint16_t, TUTTI_REDUCE_VECTOR_BYTES / 2> to_halves(
+    Vector<std::uint16_t, TUTTI_REDUCE_VECTOR_BYTES / 2> lanes, E5m2Format) {
+  return lanes;
+}
+/// 2^-8 times the value, as exponents of e4m3 have a bias smaller by 8. Its NaN is the only code that carries into the
+/// highest bit of the exponent, which no number has set.
+TUTTI_INLINE Vector<std::uint16_t, TUTTI_REDUCE_VECTOR_BYTES / 2> to_halves(
+    Vector<std::uint16_t, TUTTI_REDUCE_VECTOR_BYTES / 2> lanes, E4m3Format) {
+  using Lanes = Vector<std::uint16_t, TUTTI_REDUCE_VECTOR_BYTES / 2>;
+  using Signed = Vector<std::int16_t, TUTTI_REDUCE_VECTOR_BYTES / 2>;
+  const Lanes half = __builtin_bit_cast(Lanes, __builtin_bit_cast(Signed, lanes) >> 1) & std::uint16_t{0xbf80};
+  return half | ((half + std::uint16_t{0x80}) & std::uint16_t{0x4000});
+}
+
+#if TUTTI_REDUCE_VECTOR_BYTES >= 64
+using WideRegister = __m512i;
+TUTTI_INLINE void widen_halves(__m512i halves, Vector<float, 16>& low, Vector<float, 16>& high) {
+  low = _mm512_maskz_cvtph_ps(kAllLanes, _mm512_maskz_extracti64x4_epi64(0xff, halves, 0));
+  high = _mm512_maskz_cvtph_ps(kAllLanes, _mm512_maskz_extracti64x4_epi64(0xff, halves, 1));
+}
+/// The lower halves of 32-bit lanes, in order.
+TUTTI_INLINE void store_lower_halves(char* to, Vector<std::uint32_t, 16> low, Vector<std::uint32_t, 16> high) {
+  store_bytes(to, _mm512_maskz_cvtepi32_epi16(kAllLanes, __builtin_bit_cast(__m512i, low)));
+  store_bytes(to + 32, _mm512_maskz_cvtepi32_epi16(kAllLanes, __builtin_bit_cast(__m512i, high)));
+}
+#else
+using WideRegister = __m256i;
+TUTTI_INLINE void widen_halves(__m256i halves, Vector<float, 8>& low, Vector<float, 8>& high) {
+  low = _mm256_cvtph_ps(_mm256_castsi256_si128(halves));
+  high = _mm256_cvtph_ps(_mm256_extracti128_si256(halves, 1));
+}
+TUTTI_INLINE void store_lower_halves(char* to, Vector<std::uint32_t, 8> low, Vector<std::uint32_t, 8> high) {
+  const __m256i packed = _mm256_packus_epi32(__builtin_bit_cast(__m256i, low), __builtin_bit_cast(__m256i, high));
+  store_bytes(to, _mm256_permute4x64_epi64(packed, 0xd8));  // packing works within 16 bytes
+}
+#endif
+#endif
+
 template <class Derived, class Format>
 struct Float8 : Widened<Derived, 1, 4> {
   template <int kLanes>
@@ -28,6 +71,19 @@ struct Float8 : Widened<Derived, 1, 4> {
     using Floats = Vector<float, kLanes>;
     if constexpr (kLanes == 1) {
       return widen<1>(static_cast<std::uint32_t>(load_bytes<std::uint8_t>(from)) << 24);
+#if TUTTI_REDUCE_VECTOR_BYTES >= 32
+    } else if constexpr (kByHalves<kLanes>) {
+      using Halves = Vector<std::uint16_t, 2 * kLanes>;
+      const auto all = load_bytes<Halves>(from);
+      Quad<Floats> value;
+      widen_halves(__builtin_bit_cast(WideRegister, to_halves(all << 8, Format{})), value.first, value.second);
+      widen_halves(__builtin_bit_cast(WideRegister, to_halves(all & std::uint16_t{0xff00}, Format{})), value.third,
+                   value.fourth);
+      if constexpr (!Format::kInfinity)
+        return Quad<Floats>{value.first * 256.0f, value.second * 256.0f, value.third * 256.0f, value.fourth * 256.0f};
+      else
+        return value;
+#endif
     } else {
       const auto all = load_bytes<Vector<std::uint32_t, kLanes>>(from);
       return Quad<Floats>{widen<kLanes>(all << 24), widen<kLanes>(all << 16), widen<kLanes>(all << 8),
@@ -36,8 +92,12 @@ struct Float8 : Widened<Derived, 1, 4> {
   }
   template <int kLanes, bool kFinal, class Register>
   TUTTI_INLINE void store(char* to, Register value) {
-    if constexpr (kLanes == 1)
-      store_bytes(to, static_cast<std::uint8_t>(narrow<1, kFinal>(value)));
+    if constexpr (kLanes == 1) store_bytes(to, static_cast<std::uint8_t>(narrow<1, kFinal>(value)));
+#if TUTTI_REDUCE_VECTOR_BYTES >= 32
+    else if constexpr (kByHalves<kLanes>)
+      store_lower_halves(to, narrow<kLanes, kFinal>(value.first) | narrow<kLanes, kFinal>(value.third) << 8,
+                         narrow<kLanes, kFinal>(value.second) | narrow<kLanes, kFinal>(value.fourth) << 8);
+#endif
     else
       store_bytes(to, narrow<kLanes, kFinal>(value.first) | narrow<kLanes, kFinal>(value.second) << 8 |
                           narrow<kLanes, kFinal>(value.third) << 16 | narrow<kLanes, kFinal>(value.fourth) << 24);
@@ -52,6 +112,8 @@ struct Float8 : Widened<Derived, 1, 4> {
   }
 
  private:
+  template <int kLanes>
+  static constexpr bool kByHalves = TUTTI_REDUCE_VECTOR_BYTES >= 32 && kLanes * 4 == TUTTI_REDUCE_VECTOR_BYTES;
   static constexpr int kDropped = 23 - Format::kMantissa;  ///< mantissa bits of fp32 that have no place
   static constexpr std::uint32_t kRebias = static_cast<std::uint32_t>(126 + Format::kMinExponent) << 23;
   static constexpr std::uint32_t kOneExponent = 1u << 23;

@@ -31,8 +31,20 @@ TEST(Pattern, averages_are_exact_when_multiplied_by_the_reciprocal) {
     }
 }
 
+TEST(Pattern, eight_bit_floats_round_trip) {
+  for (const tutti_dtype type : {TUTTI_FLOAT8_E4M3, TUTTI_FLOAT8_E5M2})
+    for (std::uint64_t bits = 0; bits < 0x100; ++bits) {
+      const double value = to_value(type, bits);
+      if (std::isnan(value)) continue;
+      EXPECT_EQ(to_bits(type, value), bits);
+    }
+  EXPECT_EQ(to_value(TUTTI_FLOAT8_E4M3, 0x7e), 448.0);
+  EXPECT_EQ(to_value(TUTTI_FLOAT8_E5M2, 0x7b), 57344.0);
+  EXPECT_TRUE(std::isnan(to_value(TUTTI_FLOAT8_E4M3, 0xff)) && std::isinf(to_value(TUTTI_FLOAT8_E5M2, 0xfc)));
+}
+
 TEST(Pattern, any_order_gives_the_expected_float) {
-  for (const tutti_dtype type : {TUTTI_FLOAT16, TUTTI_BFLOAT16})
+  for (const tutti_dtype type : {TUTTI_FLOAT16, TUTTI_BFLOAT16, TUTTI_FLOAT8_E4M3, TUTTI_FLOAT8_E5M2})
     for (const tutti_op op : {TUTTI_SUM, TUTTI_PROD})
       for (const int ranks : {2, 5, 17}) {
         const Pattern pattern{.type = type, .op = op, .ranks = ranks, .seed = 3};

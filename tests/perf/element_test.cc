@@ -59,6 +59,36 @@ TEST(Element, bfloat16_is_the_upper_half_of_float) {
   }
 }
 
+TEST(Element, e4m3_saturates_and_e5m2_has_infinity) {
+  using E4m3 = Element<TUTTI_FLOAT8_E4M3>;
+  using E5m2 = Element<TUTTI_FLOAT8_E5M2>;
+  EXPECT_EQ(E4m3::encode(1.0), 0x38);
+  EXPECT_EQ(E4m3::encode(-448.0), 0xfe);
+  EXPECT_EQ(E4m3::encode(464.0), 0x7e);
+  EXPECT_EQ(E4m3::encode(1e9), 0x7e);
+  EXPECT_EQ(E4m3::encode(HUGE_VAL), 0x7e);
+  EXPECT_EQ(E4m3::encode(power_of_two(-9)), 0x01);
+  EXPECT_EQ(E4m3::encode(power_of_two(-10)), 0x00);  // tie to even
+  EXPECT_TRUE(std::isnan(E4m3::decode(0x7f)) && std::isnan(E4m3::decode(0xff)));
+  EXPECT_EQ(E4m3::decode(0x78), 256.0);
+  EXPECT_EQ(E5m2::encode(57344.0), 0x7b);
+  EXPECT_EQ(E5m2::encode(61439.0), 0x7b);
+  EXPECT_EQ(E5m2::encode(61440.0), 0x7c);
+  EXPECT_EQ(E5m2::encode(-HUGE_VAL), 0xfc);
+  for (uint32_t bits = 0; bits < 256; ++bits) {
+    const auto code = static_cast<uint8_t>(bits);
+    const double e4m3 = E4m3::decode(code), e5m2 = E5m2::decode(code);
+    EXPECT_TRUE(std::isnan(e4m3) || E4m3::encode(e4m3) == code) << bits;
+    EXPECT_TRUE(std::isnan(e5m2) || E5m2::encode(e5m2) == code) << bits;
+  }
+}
+
+TEST(Element, reducible_pairs) {
+  EXPECT_FALSE(is_reducible(TUTTI_BOOL, TUTTI_AVG) || is_reducible(TUTTI_FLOAT8_E5M2, TUTTI_BAND));
+  EXPECT_FALSE(is_reducible(TUTTI_BOOL, TUTTI_SUM, true));
+  EXPECT_TRUE(is_reducible(TUTTI_BOOL, TUTTI_BXOR) && is_reducible(TUTTI_INT8, TUTTI_BOR));
+}
+
 TEST(Element, describes_value_and_bits) {
   const float one_and_a_half = 1.5f;
   const int8_t minus_one = -1;
