@@ -38,6 +38,7 @@ TUTTI_DECLARE_ROW(bruck_all_to_all);
 TUTTI_DECLARE_ROW(one_shot_all_to_all);
 TUTTI_DECLARE_ROW(chain_reduce);
 TUTTI_DECLARE_ROW(one_shot_reduce);
+TUTTI_DECLARE_ROW(two_shot_reduce);
 TUTTI_DECLARE_ROW(one_shot_gather);
 TUTTI_DECLARE_ROW(one_shot_scatter);
 TUTTI_DECLARE_ROW(two_shot_all_reduce);
@@ -95,7 +96,7 @@ constexpr Algorithm kRows[] = {
     {"dissemination", TUTTI_BARRIER, kExchangeForwarding, build_dissemination_barrier, cost_dissemination_barrier,
      "ceil(log2 p)", "0", "Hensgen, Finkel & Manber, IJPP 17(1), 1988"},
     {"binomial", TUTTI_BROADCAST, kOneWayForwarding, build_binomial_broadcast, cost_binomial_broadcast,
-     "floor(log2 p)", "ceil(log2 p) n", kTreeSource},
+     "floor(log2 p)", "ceil(log2 p) n", kTreeSource, Tree::any, "k_nomial"},
     {"k_nomial", TUTTI_BROADCAST, kOneWayForwarding, build_k_nomial_broadcast, cost_k_nomial_broadcast,
      "floor(log4(3p-2))", "up to 3 ceil(log4 p) n", kRadixSource},
     {"scatter_allgather", TUTTI_BROADCAST, kOneWayForwarding, build_scatter_allgather_broadcast, cost_scatter_allgather_broadcast,
@@ -103,21 +104,23 @@ constexpr Algorithm kRows[] = {
     {"chain", TUTTI_REDUCE, kOneWayForwarding, build_chain_reduce, cost_chain_reduce,
      "p-1", "n", kChainSource},
     {"binomial", TUTTI_REDUCE, kOneWayForwarding, build_binomial_reduce, cost_binomial_reduce,
-     "floor(log2 p)", "n", kTreeSource},
+     "floor(log2 p)", "n", kTreeSource, Tree::any, "k_nomial"},
     {"k_nomial", TUTTI_REDUCE, kOneWayForwarding, build_k_nomial_reduce, cost_k_nomial_reduce,
      "floor(log4(3p-2))", "n", kRadixSource},
     {"one_shot", TUTTI_REDUCE, kOneWay, build_one_shot_reduce, cost_one_shot_reduce,
      "1", "n", kDirectSource, Tree::rank_order},
+    {"two_shot", TUTTI_REDUCE, kExchange, build_two_shot_reduce, cost_two_shot_reduce,
+     "2", "n", kDirectSource, Tree::rank_order},
     {"one_shot", TUTTI_GATHER, kOneWay, build_one_shot_gather, cost_one_shot_gather,
      "1", "1/p n", kDirectSource},
     {"binomial", TUTTI_GATHER, kOneWayForwarding, build_binomial_gather, cost_binomial_gather,
-     "floor(log2 p)", "floor(p/2)/p n", kTreeSource},
+     "floor(log2 p)", "floor(p/2)/p n", kTreeSource, Tree::any, "k_nomial"},
     {"k_nomial", TUTTI_GATHER, kOneWayForwarding, build_k_nomial_gather, cost_k_nomial_gather,
      "floor(log4(3p-2))", "floor((p+2)/4)/p n", kRadixSource},
     {"one_shot", TUTTI_SCATTER, kOneWay, build_one_shot_scatter, cost_one_shot_scatter,
      "1", "(p-1)/p n", kDirectSource},
     {"binomial", TUTTI_SCATTER, kOneWayForwarding, build_binomial_scatter, cost_binomial_scatter,
-     "floor(log2 p)", "(p-1)/p n", kTreeSource},
+     "floor(log2 p)", "(p-1)/p n", kTreeSource, Tree::any, "k_nomial"},
     {"k_nomial", TUTTI_SCATTER, kOneWayForwarding, build_k_nomial_scatter, cost_k_nomial_scatter,
      "floor(log4(3p-2))", "(p-1)/p n", kRadixSource},
     {"one_shot", TUTTI_ALL_TO_ALL, kExchange, build_one_shot_all_to_all, cost_one_shot_all_to_all,

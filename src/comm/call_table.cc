@@ -93,8 +93,10 @@ Status Communicator::fill_entry(CallEntry& entry, const Call& call) {
   bindings.edges = &entry.edges;
   bindings.element = static_cast<std::uint32_t>(element);
   bindings.epoch_bits = epoch_bits_;
-  // A forwarding rank holds one slice while it fills the next: four give both ends one in hand and one in flight.
-  bindings.fifo_bytes = std::max<std::size_t>(config_.fifo_bytes(), 4 * (bindings.slice + kLineStride));
+  // A forwarding rank holds one slice while it fills the next: four give both ends one in hand and one in flight. A row
+  // of more credits has so many in flight, one in hand, and a gap where the FIFO wraps.
+  const auto slices = static_cast<std::size_t>(std::max(row->needs.credits, 2)) + 2;
+  bindings.fifo_bytes = std::max<std::size_t>(config_.fifo_bytes(), slices * (bindings.slice + kLineStride));
   TUTTI_TRY(bind_kernel(bindings, call));
   TUTTI_TRY(ensure_scratch(std::size_t{bindings.streams} * plan->lowered.scratch_chunks * bindings.slice));
 

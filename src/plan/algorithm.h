@@ -41,10 +41,11 @@ struct Algorithm {
   Needs needs;
   Result<Schedule> (*build)(const BuildRequest&);
   RowCost (*cost)(int ranks);
-  std::string_view steps;   ///< formula of `rounds`, for people: "2(p-1)"
-  std::string_view bytes;   ///< formula of `sent`
-  std::string_view source;  ///< paper or text the algorithm and its formula come from
-  Tree tree = Tree::any;    ///< of every output chunk of a reduction; proved, so `reproducible` may rely on it
+  std::string_view steps;      ///< formula of `rounds`, for people: "2(p-1)"
+  std::string_view bytes;      ///< formula of `sent`
+  std::string_view source;     ///< paper or text the algorithm and its formula come from
+  Tree tree = Tree::any;       ///< of every output chunk of a reduction; proved, so `reproducible` may rely on it
+  std::string_view file = {};  ///< algorithms/FILE.cc, which sites are lines of; empty: named as the row
 };
 
 /// The determinism level that a row keeps (1: same bits run to run; 3: whatever the size, chunking, lanes, transport

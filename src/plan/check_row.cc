@@ -79,7 +79,7 @@ class RowChecker {
 
   Status count(const CheckOutcome& outcome, std::string_view what, RowProof& proof) {
     if (!outcome.ok())
-      return to_status(*outcome.violation, std::string(row_.name) + ".cc")
+      return to_status(*outcome.violation, std::string(row_.file.empty() ? row_.name : row_.file) + ".cc")
           .with_context(label(row_, ranks_, root_, what));
     proof.steps += outcome.steps;
     ++proof.proofs;
