@@ -11,6 +11,7 @@
 #include "src/base/text.h"
 #include "src/base/types.h"
 #include "src/cli/plan_check.h"
+#include "src/cli/plan_pictures.h"
 #include "src/cli/plan_why.h"
 #include "src/plan/check.h"
 #include "src/plan/render.h"
@@ -26,6 +27,7 @@ constexpr int kMostRanks = 1024;
 struct Options {
   bool list = false;
   bool check = false;
+  std::string pictures;
   bool lowered = false;
   std::string collective;
   std::string algorithm;
@@ -172,6 +174,10 @@ int run_plan(const Options& options) {
   if (options.why.wanted) return run_plan_why(options.collective, options.ranks, options.why);
   if (options.list) return print_list(options);
   if (options.check) return prove_plans(options);
+  if (!options.pictures.empty()) {
+    const Status written = write_pictures(options.pictures);
+    return written.is_ok() ? 0 : report_error(written);
+  }
   return print_plan(options);
 }
 
@@ -257,6 +263,8 @@ void register_plan(CLI::App& program, int& exit_code) {
   CLI::Option* list =
       command->add_flag("--list", options->list, "All algorithms: steps, bytes on the wire, needs, sources");
   command->add_flag("--check", options->check, "Prove all algorithms, or those named, over a range of ranks")
+      ->excludes(list);
+  command->add_option("--pictures", options->pictures, "Draw all algorithms over 8 ranks into this folder")
       ->excludes(list);
   command->add_option("--collective", options->collective, collective_names());
   command->add_option("--algorithm", options->algorithm, "A name of --list");

@@ -4,6 +4,7 @@
 #include <map>
 #include <tuple>
 
+#include "src/base/types.h"
 #include "src/plan/render.h"
 #include "src/plan/violation.h"
 
@@ -19,11 +20,18 @@ std::string short_name(Slot slot) {
   return kLetters[slot.space] + std::to_string(slot.chunk);
 }
 std::string rank_name(int rank) { return "r" + std::to_string(rank); }
+std::string to_rank(int rank) { return "\u2192" + rank_name(rank); }    // an arrow to the right
+std::string from_rank(int rank) { return "\u2190" + rank_name(rank); }  // to the left
 
 /// Collects boxes lane by lane, and pairs the k-th send of an edge with its k-th receive.
 class Drawer {
  public:
-  explicit Drawer(const PlanTitle& title) { drawing_.title = title.collective + " / " + title.algorithm; }
+  Drawer(const PlanTitle& title, int ranks) : with_lines_(title.with_lines) {
+    drawing_.title =
+        title.collective + " / " + title.algorithm + ", " + std::to_string(ranks) + (ranks == 1 ? " rank" : " ranks");
+    const auto what = find_collective(title.collective);
+    if (what && is_rooted(*what)) drawing_.title += ", root " + std::to_string(title.root);
+  }
 
   void begin_lane(int rank, int lane) {
     rank_ = rank;
@@ -32,7 +40,8 @@ class Drawer {
     first_of_lane_[{rank, lane}] = drawing_.boxes.size();
   }
 
-  void box(Drawing::Colour colour, std::string label, std::string tooltip) {
+  void box(Drawing::Colour colour, std::string label, std::string tooltip, std::uint16_t site) {
+    if (with_lines_) tooltip += " (line " + std::to_string(site) + ")";
     if (step_ > 0) after_.push_back({drawing_.boxes.size() - 1, drawing_.boxes.size()});
     drawing_.boxes.push_back({rank_, lane_, step_++, 0, colour, std::move(label), std::move(tooltip)});
   }
@@ -87,6 +96,7 @@ class Drawer {
   }
 
   Drawing drawing_;
+  const bool with_lines_;
   int rank_ = 0, lane_ = 0, step_ = 0;
   std::map<std::tuple<int, int, int>, std::pair<std::vector<std::size_t>, std::vector<std::size_t>>> edges_;
   std::map<std::pair<int, int>, std::size_t> first_of_lane_;
@@ -94,30 +104,26 @@ class Drawer {
   std::vector<After> after_;
 };
 
-std::string with_line(const std::string& text, std::uint16_t site) {
-  return text + " (line " + std::to_string(site) + ")";
-}
-
 void draw_step(Drawer& drawer, const Step& step) {
-  const std::string tooltip = with_line(describe(step), step.site);
+  const std::string tooltip = describe(step);
   switch (step.op) {
     case StepOp::send:
-      drawer.box(Drawing::Colour::send, short_name(step.src) + " to " + rank_name(step.peer), tooltip);
+      drawer.box(Drawing::Colour::send, short_name(step.src) + to_rank(step.peer), tooltip, step.site);
       drawer.sends_to(step.peer);
       break;
     case StepOp::recv:
-      drawer.box(Drawing::Colour::receive, short_name(step.dst) + " from " + rank_name(step.peer), tooltip);
+      drawer.box(Drawing::Colour::receive, short_name(step.dst) + from_rank(step.peer), tooltip, step.site);
       drawer.receives_from(step.peer);
       break;
     case StepOp::copy:
-      drawer.box(Drawing::Colour::copy, short_name(step.dst) + " = " + short_name(step.src), tooltip);
+      drawer.box(Drawing::Colour::copy, short_name(step.dst) + "=" + short_name(step.src), tooltip, step.site);
       break;
     case StepOp::reduce:
-      drawer.box(Drawing::Colour::reduce, short_name(step.dst) + " += " + short_name(step.src), tooltip);
+      drawer.box(Drawing::Colour::reduce, short_name(step.dst) + "+=" + short_name(step.src), tooltip, step.site);
       break;
     case StepOp::wait:
       drawer.box(Drawing::Colour::wait,
-                 "wait l" + std::to_string(step.src.chunk) + "." + std::to_string(step.dst.chunk), tooltip);
+                 "wait l" + std::to_string(step.src.chunk) + "." + std::to_string(step.dst.chunk), tooltip, step.site);
       drawer.waits_for(static_cast<int>(step.src.chunk), step.dst.chunk);
       break;
   }
@@ -137,24 +143,25 @@ std::string sum_label(const LoweredPlan& plan, const Action& action) {
 }
 
 void draw_action(Drawer& drawer, const LoweredPlan& plan, const Action& action) {
-  const std::string tooltip = with_line(describe(plan, action), action.site);
-  const std::string kept = action.keep ? short_name(action.dst) + " = " : "";
-  const std::string forward = action.forward >= 0 ? " to " + rank_name(peer_of(plan.tx, action.forward)) : "";
+  const std::string tooltip = describe(plan, action);
+  const std::string kept = action.keep ? short_name(action.dst) + "=" : "";
+  const std::string forward = action.forward >= 0 ? to_rank(peer_of(plan.tx, action.forward)) : "";
   switch (action.kind) {
     case ActionKind::send:
-      drawer.box(Drawing::Colour::send, short_name(action.src) + " to " + rank_name(peer_of(plan.tx, action.edge)),
-                 tooltip);
+      drawer.box(Drawing::Colour::send, short_name(action.src) + to_rank(peer_of(plan.tx, action.edge)), tooltip,
+                 action.site);
       drawer.sends_to(peer_of(plan.tx, action.edge));
       return;
     case ActionKind::receive:
-      drawer.box(Drawing::Colour::receive, kept + rank_name(peer_of(plan.rx, action.edge)) + forward, tooltip);
+      drawer.box(Drawing::Colour::receive, kept + rank_name(peer_of(plan.rx, action.edge)) + forward, tooltip,
+                 action.site);
       drawer.receives_from(peer_of(plan.rx, action.edge));
       break;
     case ActionKind::copy:
-      drawer.box(Drawing::Colour::copy, short_name(action.dst) + " = " + short_name(action.src), tooltip);
+      drawer.box(Drawing::Colour::copy, short_name(action.dst) + "=" + short_name(action.src), tooltip, action.site);
       return;
     case ActionKind::reduce:
-      drawer.box(Drawing::Colour::reduce, kept + sum_label(plan, action) + forward, tooltip);
+      drawer.box(Drawing::Colour::reduce, kept + sum_label(plan, action) + forward, tooltip, action.site);
       for (std::uint32_t k = 0; k < action.operand_count; ++k) {
         const Operand& operand = plan.operands.at(action.first_operand + k);
         if (operand.edge >= 0) drawer.receives_from(peer_of(plan.rx, operand.edge));
@@ -162,7 +169,8 @@ void draw_action(Drawer& drawer, const LoweredPlan& plan, const Action& action) 
       break;
     case ActionKind::wait:
       drawer.box(Drawing::Colour::wait,
-                 "wait l" + std::to_string(action.src.chunk) + "." + std::to_string(action.dst.chunk), tooltip);
+                 "wait l" + std::to_string(action.src.chunk) + "." + std::to_string(action.dst.chunk), tooltip,
+                 action.site);
       drawer.waits_for(static_cast<int>(action.src.chunk), action.dst.chunk);
       return;
   }
@@ -172,7 +180,7 @@ void draw_action(Drawer& drawer, const LoweredPlan& plan, const Action& action) 
 }  // namespace
 
 Drawing draw(std::span<const Schedule> schedules, const PlanTitle& title) {
-  Drawer drawer(title);
+  Drawer drawer(title, schedules.empty() ? 0 : schedules.front().ranks);
   for (const Schedule& schedule : schedules) {
     int lanes = 1;
     for (const Step& step : schedule.steps) lanes = std::max(lanes, step.lane + 1);
@@ -186,14 +194,14 @@ Drawing draw(std::span<const Schedule> schedules, const PlanTitle& title) {
 }
 
 Drawing draw(std::span<const LoweredPlan> plans, const PlanTitle& title) {
-  Drawer drawer(title);
+  Drawer drawer(title, plans.empty() ? 0 : plans.front().ranks);
   for (const LoweredPlan& plan : plans)
     for (std::size_t lane = 0; lane < plan.lanes.size(); ++lane) {
       drawer.begin_lane(plan.rank, static_cast<int>(lane));
       for (const Action& action : plan.lanes[lane]) draw_action(drawer, plan, action);
     }
   Drawing drawing = drawer.finish();
-  drawing.title += " (lowered)";
+  drawing.title += ", lowered";
   return drawing;
 }
 

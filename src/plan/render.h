@@ -21,8 +21,8 @@ struct Drawing {
     int step = 0;  ///< in the lane
     int time = 0;  ///< column: one more than the latest box it depends on
     Colour colour = Colour::copy;
-    std::string label;    ///< "i2 to r1"
-    std::string tooltip;  ///< the whole description with its source line
+    std::string label;    ///< "i2", an arrow to the right, "r1"
+    std::string tooltip;  ///< the whole description, with its source line if PlanTitle asks for it
   };
   struct Arrow {
     std::size_t from = 0, to = 0;  ///< boxes

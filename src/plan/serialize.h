@@ -37,6 +37,7 @@ struct PlanTitle {
   std::string collective;
   std::string algorithm;
   int root = 0;
+  bool with_lines = true;  ///< drawings: tooltips name the source line of a step
 };
 /// {"collective", "algorithm", "root", "schedules": [{"rank", "ranks", "chunks", "scratch_chunks", "steps": [{"lane",
 /// "op", "peer", "src", "dst", "line"} ...]} ...]}. A wait has "awaited_lane" and "awaited_step" instead of slots.

@@ -6,10 +6,15 @@
 #include <sys/wait.h>
 
 #include <cstdio>
+#include <filesystem>
+#include <fstream>
+#include <iterator>
 #include <nlohmann/json.hpp>
+#include <set>
 
 #include "src/base/types.h"
 #include "src/cli/plan_check.h"
+#include "src/cli/plan_pictures.h"
 #include "src/plan/builder.h"
 #include "src/plan/check.h"
 #include "src/plan/serialize.h"
@@ -117,6 +122,33 @@ TEST(Plan, ranges_are_read) {
   EXPECT_EQ(parse_rank_range("3..9").value().first, 3);
   for (const char* text : {"", "..", "1..", "..4", "1.4", "1..2..3", "-1", "1..1025", "a"})
     EXPECT_FALSE(parse_rank_range(text).is_ok()) << text;
+}
+
+TEST(Plan, pictures_in_the_docs_are_what_the_tool_draws) {
+  const std::filesystem::path folder = TUTTI_SOURCE_FOLDER "/docs/pictures";
+  std::set<std::string> wanted;
+  for (const Algorithm& row : algorithms()) {
+    wanted.insert(picture_name(row));
+    const Result<std::string> picture = picture_of(row);
+    ASSERT_TRUE(picture.is_ok()) << picture.status().to_string();
+    EXPECT_LT(picture.value().size(), 64u * 1024) << picture_name(row) << ": too large for a page";
+    std::ifstream file(folder / picture_name(row), std::ios::binary);
+    const std::string found{std::istreambuf_iterator<char>(file), std::istreambuf_iterator<char>()};
+    // Not EXPECT_EQ: nobody wants to read two pictures.
+    EXPECT_TRUE(found == picture.value()) << picture_name(row) << " is missing or old: run ./dev pictures";
+  }
+  for (const auto& entry : std::filesystem::directory_iterator(folder)) {
+    if (entry.path().extension() != ".svg") continue;
+    EXPECT_TRUE(wanted.count(entry.path().filename().string()) > 0)
+        << entry.path().filename() << " belongs to no row: run ./dev pictures";
+  }
+}
+
+TEST(Plan, pictures_are_written_or_the_file_is_named) {
+  const Outcome outcome = plan("--pictures /nonexistent/folder 2>&1");
+  EXPECT_EQ(outcome.exit_code, 1) << outcome.output;
+  EXPECT_NE(outcome.output.find("/nonexistent/folder/" + picture_name(algorithms().front())), std::string::npos)
+      << outcome.output;
 }
 
 TEST(Plan, lists_of_ranges_are_read) {

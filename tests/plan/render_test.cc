@@ -31,7 +31,7 @@ TEST(Render, draws_every_step_and_every_message) {
   }
   const std::string svg = to_svg(drawing);
   EXPECT_EQ(count(svg, "<g>"), steps);
-  EXPECT_EQ(count(svg, "marker-end"), 24u);
+  EXPECT_EQ(count(svg, "<path class=\"m\""), 24u);
   EXPECT_EQ(svg.find("<svg "), 0u);
   const std::string dot = to_dot(drawing);
   EXPECT_EQ(count(dot, "fillcolor"), steps);
