@@ -4,8 +4,10 @@
 
 #include <cstdio>
 #include <cstdlib>
+#include <optional>
 #include <thread>
 
+#include "perf/common/element.h"
 #include "perf/common/launch.h"
 #include "perf/common/worker.h"
 
@@ -61,12 +63,24 @@ int refused(const Process& process, const std::string& text, int status) {
 }
 int bad_arguments(const Process& process, const std::string& text) { return refused(process, text, kBadArguments); }
 
+/// Whether a single pair of -d and -o means something.
+bool any_reducible(const Options& options) {
+  for (const NamedType& type : options.types)
+    for (const NamedOp& op : options.ops)
+      if (is_reducible(type.type, op.op, op.premultiplied)) return true;
+  return false;
+}
+
 /// What depends on the number of ranks of the measurement. A status to leave with, and why, unless all is fine.
 std::optional<int> check_for_ranks(const Process& process, int ranks) {
   const Program& program = process.program;
   if (program.has_root && process.options.root >= ranks)
     return bad_arguments(process, "invalid value '" + std::to_string(process.options.root) +
                                       "' for 'root': there are ranks 0 to " + std::to_string(ranks - 1));
+  if (program.has_op && !any_reducible(process.options))
+    return bad_arguments(process, "op " + process.options.ops[0].name + " means nothing for type " +
+                                      process.options.types[0].name +
+                                      ": band, bor and bxor are for integers and bool; bool has no avg and mulsum");
   if (program.configure == nullptr) return std::nullopt;
   const std::string error = program.configure(process.options, process.environment, ranks);
   if (error.empty()) return std::nullopt;

@@ -14,7 +14,7 @@ namespace {
 uint64_t largest_bytes(const Row& row) { return std::max(row.operands.send, row.operands.recv) * row.element_bytes; }
 
 const char* op_name(const Row& row) {
-  for (const NamedOp& candidate : all_ops())
+  for (const NamedOp& candidate : named_ops())
     if (candidate.op == row.op && candidate.premultiplied == row.premultiplied) return candidate.name.c_str();
   return "?";
 }

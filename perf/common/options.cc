@@ -118,7 +118,7 @@ void Parser::take_type() {
     options_.types = all_types();
     return;
   }
-  for (const NamedType& type : all_types())
+  for (const NamedType& type : named_types())
     if (type.name == name) {
       options_.types = {type};
       return;
@@ -133,10 +133,10 @@ void Parser::take_op() {
     return;
   }
   if (name == "mulsum") {
-    fail("op mulsum is not available yet in this version of Tutti; available: sum prod max min avg band bor bxor all");
+    fail("op mulsum is not available yet in this version of Tutti");
     return;
   }
-  for (const NamedOp& op : all_ops())
+  for (const NamedOp& op : named_ops())
     if (op.name == name) {
       options_.ops = {op};
       return;
@@ -257,7 +257,7 @@ void Parser::finish() {
 
 }  // namespace
 
-const std::vector<NamedType>& all_types() {
+const std::vector<NamedType>& named_types() {
   static const std::vector<NamedType> types = {
 #define X(name, ENUMERATOR, bytes, value) {benchmark_name(#name), TUTTI_##ENUMERATOR},
 #include "tutti/dtypes.def"
@@ -266,10 +266,31 @@ const std::vector<NamedType>& all_types() {
   return types;
 }
 
-const std::vector<NamedOp>& all_ops() {
+const std::vector<NamedOp>& named_ops() {
   static const std::vector<NamedOp> ops = {{"sum", TUTTI_SUM}, {"prod", TUTTI_PROD}, {"max", TUTTI_MAX},
                                            {"min", TUTTI_MIN}, {"avg", TUTTI_AVG},   {"band", TUTTI_BAND},
                                            {"bor", TUTTI_BOR}, {"bxor", TUTTI_BXOR}};
+  return ops;
+}
+
+const std::vector<NamedType>& all_types() {
+  static const std::vector<NamedType> types = [] {
+    std::vector<NamedType> result = named_types();
+    result.erase(
+        std::remove_if(result.begin(), result.end(), [](const NamedType& type) { return type.type == TUTTI_BOOL; }),
+        result.end());
+    return result;
+  }();
+  return types;
+}
+
+const std::vector<NamedOp>& all_ops() {
+  static const std::vector<NamedOp> ops = [] {
+    std::vector<NamedOp> result = named_ops();
+    result.erase(std::remove_if(result.begin(), result.end(), [](const NamedOp& op) { return op.op > TUTTI_AVG; }),
+                 result.end());
+    return result;
+  }();
   return ops;
 }
 
@@ -337,9 +358,9 @@ sizes
   -i,--stepbytes SIZE        add this between sizes (1M)
   -f,--stepfactor N          multiply by this between sizes; greater than 1 wins over -i (1)
 what is run
-  -d,--datatype TYPE         int8 uint8 int32 uint32 int64 uint64 half float double bfloat16 f8e4m3
-                             f8e5m2 bool all (float)
-  -o,--op OP                 sum prod max min avg band bor bxor all (sum); what a type does not have is skipped
+  -d,--datatype TYPE         int8 uint8 int32 uint32 int64 uint64 half float double bfloat16 f8e4m3 f8e5m2
+                             bool, all but bool: all (float)
+  -o,--op OP                 sum prod max min avg band bor bxor, all but the last three: all (sum)
   -r,--root RANK             root of broadcast and its kin; -1 or all: each in turn (0)
   -n,--iters N               timed iterations (20)
   -m,--agg_iters N           calls per iteration, in one group (1)

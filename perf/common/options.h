@@ -20,9 +20,12 @@ struct NamedOp {
   tutti_op op;
   bool premultiplied = false;  // mulsum
 };
-/// In the order of dtypes.def; float16, float32, float64 are called half, float, double as in nccl-tests.
+/// What -d and -o know by name, in the order of dtypes.def and of tutti_op, with mulsum after avg. float16, float32,
+/// float64, float8_e4m3 and float8_e5m2 are called half, float, double, f8e4m3 and f8e5m2 as in nccl-tests.
+const std::vector<NamedType>& named_types();
+const std::vector<NamedOp>& named_ops();
+/// What "all" means: nccl-tests' lists. It has no bool and no bitwise operators.
 const std::vector<NamedType>& all_types();
-/// sum prod max min avg mulsum, as nccl-tests, then band bor bxor.
 const std::vector<NamedOp>& all_ops();
 
 /// The command line of nccl-tests (same letters, long names, defaults), and ours: --procs, --bind, --explain.

@@ -190,14 +190,14 @@ TEST_P(Generator, values_differ_between_elements_and_stay_finite) {
 
 std::vector<tutti_dtype> types() {
   std::vector<tutti_dtype> result;
-  for (const NamedType& type : all_types()) result.push_back(type.type);
+  for (const NamedType& type : named_types()) result.push_back(type.type);
   return result;
 }
 
 std::vector<Case> reducible_cases() {
   std::vector<Case> cases;
   for (const tutti_dtype type : types())
-    for (const NamedOp& op : all_ops())
+    for (const NamedOp& op : named_ops())
       for (const int ranks : {1, 2, 3, 4, 5, 6, 7, 8, 9, 16, 17})
         if (!op.premultiplied && is_reducible(type, op.op)) cases.emplace_back(type, op.op, ranks);
   return cases;
@@ -248,14 +248,14 @@ INSTANTIATE_TEST_SUITE_P(TypesRanks, GeneratorMulSum,
                                           testing::Values(2, 3, 4, 5, 8, 9, 16, 17)));
 
 std::string op_name(tutti_op wanted) {
-  for (const NamedOp& op : all_ops())
+  for (const NamedOp& op : named_ops())
     if (op.op == wanted) return op.name;
   return "unknown";
 }
 
 std::string case_name(const testing::TestParamInfo<Case>& info) {
-  return all_types()[static_cast<size_t>(std::get<0>(info.param))].name + "_" + op_name(std::get<1>(info.param)) + "_" +
-         std::to_string(std::get<2>(info.param));
+  return named_types()[static_cast<size_t>(std::get<0>(info.param))].name + "_" + op_name(std::get<1>(info.param)) +
+         "_" + std::to_string(std::get<2>(info.param));
 }
 
 INSTANTIATE_TEST_SUITE_P(TypesOpsRanks, Generator, testing::ValuesIn(reducible_cases()), case_name);
@@ -284,7 +284,7 @@ TEST(GeneratorSum, both_signs_appear) {
 }
 
 TEST(GeneratorUntouched, is_what_a_buffer_holds_before) {
-  for (const NamedType& type : all_types()) {
+  for (const NamedType& type : named_types()) {
     const Segment wanted = segment(Pattern::untouched, TUTTI_SUM, 3, 1);
     std::vector<char> buffer(kCount * 8, '\0');
     fill(type.type, {wanted}, buffer.data());

@@ -122,6 +122,28 @@ TEST(Bandwidths, follow_from_the_time_and_the_ranks) {
   }
 }
 
+TEST(Types, what_nccl_tests_lacks_is_right_too) {
+  for (const char* program : {"all_reduce_perf", "reduce_scatter_perf", "reduce_perf"})
+    for (const char* arguments : {"-o band -d all", "-o bor -d int32", "-o bxor -d uint8", "-d bool -o all",
+                                  "-d bool -o band", "-d bool -o bor", "-d bool -o bxor"}) {
+      const ProgramRun run = run_benchmark(program, std::string("-t 3 -b 1000 -e 20000 -f 20 -n 1 ") + arguments);
+      expect_clean(run);
+      const std::string all = arguments;
+      const size_t pairs = all == "-o band -d all" ? 6 : all == "-d bool -o all" ? 4 : 1;
+      EXPECT_EQ(table_rows(run.output).size(), 2 * pairs) << arguments;
+    }
+  expect_clean(run_benchmark("all_gather_perf", "-t 3 -b 1000 -e 20000 -f 20 -n 1 -d bool"));
+}
+
+TEST(Types, a_pair_that_means_nothing_is_refused) {
+  const ProgramRun run = run_benchmark("reduce_perf", "--procs 2 -o bxor -b 64 -e 64");
+  EXPECT_EQ(run.exit_code, 255);
+  EXPECT_EQ(run.error,
+            "reduce_perf: op bxor means nothing for type float: band, bor and bxor are for integers and bool; bool has "
+            "no avg and mulsum\n");
+  EXPECT_EQ(run_benchmark("all_gather_perf", "-t 2 -o bxor -b 64 -e 64 -n 1").exit_code, 0);  // has no op
+}
+
 TEST(AllReduce, large_unaligned_aggregated_and_registered) {
   expect_clean(run_benchmark("all_reduce_perf", "--procs 2 -b 3M -e 3M -n 2 -m 3 -u 1"));
   expect_clean(run_benchmark("all_reduce_perf", "-t 2 -b 3M -e 3M -n 2 -R 1"));
