@@ -22,40 +22,39 @@ FlowSchedule::FlowSchedule(ScheduleBuilder& steps, FlowOf flow_of, const Fold& m
       own_(static_cast<std::uint32_t>(member_)),
       flow_(flow_of(member_, members.core)),
       order_(steps),
-      has_sum_(static_cast<std::size_t>(members.core), false) {}
+      additions_(static_cast<std::size_t>(members.core), 0) {}
 
 void FlowSchedule::take_in_guest(int guest) {
   const auto blocks = static_cast<std::uint32_t>(members_.core);
   order_.enter(0);
   for (std::uint32_t block = 0; block < blocks; ++block) {
-    steps_.recv(guest, input(block), staging(0));
-    steps_.copy(input(block), scratch(block)).reduce(staging(0), scratch(block));
-    has_sum_[block] = true;
+    steps_.recv(guest, input(block), arrival(0));
+    steps_.copy(input(block), sum_after(1, block)).reduce(arrival(0), sum_after(1, block));
+    additions_[block] = 1;
   }
   order_.mark_received(0);
 }
 
-Slot FlowSchedule::partial_of_peer(int peer, std::uint32_t block, int round) {
-  if (members_.is_host(members_.rank_of(peer))) return scratch(block);
-  auto [entry, is_new] = last_round_of_peer_.try_emplace(peer);
-  std::vector<int>& last_round = entry->second;
+Slot FlowSchedule::partial_of_peer(int peer, std::uint32_t block, std::size_t round) {
+  auto [entry, is_new] = sends_of_peer_.try_emplace(peer);
+  std::vector<std::uint64_t>& sends = entry->second;
   if (is_new) {
-    last_round.assign(static_cast<std::size_t>(members_.core), -1);
+    sends.assign(static_cast<std::size_t>(members_.core), 0);
     const Flow flow = flow_of_(peer, members_.core);
     for (std::size_t r = 0; r < flow.size(); ++r)
-      for (const Transfer& send : flow[r].sends) last_round[send.block] = static_cast<int>(r);
+      for (const Transfer& send : flow[r].sends) sends[send.block] |= std::uint64_t{1} << r;
   }
-  return last_round[block] > round ? scratch(block) : input(block);
+  const auto additions = static_cast<std::uint32_t>(std::popcount(sends[block] >> (round + 1)));
+  return sum_after(additions + (members_.is_host(members_.rank_of(peer)) ? 1 : 0), block);
 }
 
-void FlowSchedule::add_partial(const Transfer& transfer, int round, bool completes) {
+void FlowSchedule::add_partial(const Transfer& transfer, std::size_t round, bool completes) {
   const std::uint32_t block = transfer.block;
-  const Slot sum = completes ? output(block) : scratch(block);
+  const Slot sum = completes ? output(block) : sum_after(additions_[block] + 1, block);
   order_.enter(transfer.lane);
-  steps_.recv(members_.rank_of(transfer.peer), partial_of_peer(transfer.peer, block, round), staging(transfer.lane));
-  if (!(partial(block) == sum)) steps_.copy(partial(block), sum);
-  steps_.reduce(staging(transfer.lane), sum);
-  has_sum_[block] = true;
+  steps_.recv(members_.rank_of(transfer.peer), partial_of_peer(transfer.peer, block, round), arrival(transfer.lane));
+  steps_.copy(partial(block), sum).reduce(arrival(transfer.lane), sum);
+  ++additions_[block];
 }
 
 void FlowSchedule::reduce_scatter() {
@@ -69,48 +68,57 @@ void FlowSchedule::reduce_scatter() {
     order_.begin_round();
     for (const Transfer& transfer : flow_[r].receives) {
       order_.enter(transfer.lane);
-      steps_.send(members_.rank_of(transfer.peer), partial(transfer.block), staging(transfer.lane));
+      steps_.send(members_.rank_of(transfer.peer), partial(transfer.block), arrival(transfer.lane));
     }
     std::array<bool, kFlowLanes> receives{};
     for (const Transfer& transfer : flow_[r].sends) {
       const bool completes = transfer.block == own_ && --missing == 0;
-      add_partial(transfer, static_cast<int>(r), completes);
+      add_partial(transfer, r, completes);
       receives[transfer.lane] = true;
     }
-    for (std::uint8_t lane = 0; lane < kFlowLanes; ++lane)
-      if (receives[lane]) order_.mark_received(lane);
+    mark_received(receives);
   }
 }
 
+void FlowSchedule::copy_own_input(const FlowRound& first_round) {
+  // In place the copy writes what is sent: after the sends of this round, and before those of later ones.
+  const std::uint8_t lane = first_round.sends.empty() ? 0 : first_round.sends.back().lane;
+  std::array<bool, kFlowLanes> sends{};
+  for (const Transfer& send : first_round.sends) sends[send.lane] = true;
+  for (std::uint8_t other = 0; other < kFlowLanes; ++other) {
+    if (!sends[other] || other == lane) continue;
+    const std::uint32_t sent = steps_.on_lane(other).here();
+    steps_.on_lane(lane).wait(other, sent - 1);
+  }
+  steps_.on_lane(lane).copy(input(own_), output(own_));
+  order_.mark_received(lane);
+}
+
 void FlowSchedule::all_gather(Space own) {
-  const Slot source = Slot::of(own, own_);
-  bool copied = own == Space::output;
-  // In place the copy writes what later rounds send, on other lanes perhaps: they come after it.
-  const auto copy_own = [&](std::uint8_t lane) {
-    if (copied) return;
-    steps_.on_lane(lane).copy(source, output(own_));
-    order_.mark_received(lane);
-    copied = true;
-  };
-  for (const FlowRound& round : flow_) {
+  if (flow_.empty() && own == Space::input) copy_own_input({});
+  for (std::size_t r = 0; r < flow_.size(); ++r) {
     order_.begin_round();
-    for (const Transfer& send : round.sends) {
+    for (const Transfer& send : flow_[r].sends) {
       order_.enter(send.lane);
-      steps_.send(members_.rank_of(send.peer), send.block == own_ ? source : output(send.block), output(send.block));
+      steps_.send(members_.rank_of(send.peer), Slot::of(send.block == own_ ? own : Space::output, send.block),
+                  output(send.block));
     }
-    copy_own(round.sends.empty() ? 0 : round.sends.back().lane);
+    if (r == 0 && own == Space::input) copy_own_input(flow_[r]);
     std::array<bool, kFlowLanes> receives{};
-    for (const Transfer& receive : round.receives) {
+    for (const Transfer& receive : flow_[r].receives) {
       const bool owner_sends = receive.block == static_cast<std::uint32_t>(receive.peer);
       order_.enter(receive.lane);
       steps_.recv(members_.rank_of(receive.peer), Slot::of(owner_sends ? own : Space::output, receive.block),
                   output(receive.block));
       receives[receive.lane] = true;
     }
-    for (std::uint8_t lane = 0; lane < kFlowLanes; ++lane)
-      if (receives[lane]) order_.mark_received(lane);
+    mark_received(receives);
   }
-  copy_own(0);
+}
+
+void FlowSchedule::mark_received(const std::array<bool, kFlowLanes>& lanes) {
+  for (std::uint8_t lane = 0; lane < kFlowLanes; ++lane)
+    if (lanes[lane]) order_.mark_received(lane);
 }
 
 void FlowSchedule::see_off_guest(int guest) {

@@ -70,8 +70,12 @@ class FlowSchedule {
  public:
   FlowSchedule(ScheduleBuilder& steps, FlowOf flow_of, const Fold& members, int rank);
 
-  /// Scratch chunks that reduce_scatter needs over `members`: partial sums, and a message per lane.
-  static std::uint32_t scratch_chunks(int members) { return static_cast<std::uint32_t>(members + kFlowLanes); }
+  /// Scratch chunks that reduce_scatter needs over `members`: two for the sum of each block, and a message per lane.
+  static std::uint32_t scratch_chunks(int members) { return static_cast<std::uint32_t>(2 * members + kFlowLanes); }
+  /// Where a message of `lane` is received.
+  static Slot arrival(int members, std::uint8_t lane) {
+    return scratch(2 * static_cast<std::uint32_t>(members) + lane);
+  }
 
   /// Hosts only, before anything else: adds the whole input of their guest to the own.
   void take_in_guest(int guest);
@@ -83,11 +87,18 @@ class FlowSchedule {
   void see_off_guest(int guest);
 
  private:
-  Slot staging(std::uint8_t lane) const { return scratch(static_cast<std::uint32_t>(members_.core) + lane); }
-  Slot partial(std::uint32_t block) const { return has_sum_[block] ? scratch(block) : input(block); }
-  /// Where `peer` has its partial sum of `block` when the rounds above `round` have been run backwards.
-  Slot partial_of_peer(int peer, std::uint32_t block, int round);
-  void add_partial(const Transfer& transfer, int round, bool completes);
+  Slot arrival(std::uint8_t lane) const { return arrival(members_.core, lane); }
+  /// Where a sum of `block` is after `additions`. Two slots take turns: reduces into the same slot would be one
+  /// reduction, with one rounding of 16-bit floats where the expression tree has two nodes.
+  static Slot sum_after(std::uint32_t additions, std::uint32_t block) {
+    return additions == 0 ? input(block) : scratch(2 * block + additions % 2);
+  }
+  Slot partial(std::uint32_t block) const { return sum_after(additions_[block], block); }
+  /// The same of `peer`, which has run the rounds above `round` backwards.
+  Slot partial_of_peer(int peer, std::uint32_t block, std::size_t round);
+  void add_partial(const Transfer& transfer, std::size_t round, bool completes);
+  void copy_own_input(const FlowRound& first_round);
+  void mark_received(const std::array<bool, kFlowLanes>& lanes);
 
   ScheduleBuilder& steps_;
   const FlowOf flow_of_;
@@ -96,8 +107,9 @@ class FlowSchedule {
   const std::uint32_t own_;
   const Flow flow_;
   LaneOrder order_;
-  std::vector<bool> has_sum_;                           // by block: scratch(block) holds more than the own piece
-  std::map<int, std::vector<int>> last_round_of_peer_;  // by peer and block: last round of the flow that sends it
+  std::vector<std::uint32_t> additions_;  // by block: messages that the own piece has been added to
+  /// By peer and block: bit r says that the peer sends the block in round r of the flow.
+  std::map<int, std::vector<std::uint64_t>> sends_of_peer_;
 };
 
 /// The three collectives of a flow in which all ranks take part.

@@ -23,7 +23,7 @@ Result<Schedule> build_halving_doubling_all_reduce(const BuildRequest& request) 
   const auto chunks = static_cast<std::uint32_t>(fold.core);
   ScheduleBuilder steps(request, {.chunks = chunks, .scratch_chunks = FlowSchedule::scratch_chunks(fold.core)});
   if (fold.is_guest(rank)) {
-    const Slot arrival = scratch(chunks);  // where FlowSchedule::take_in_guest receives
+    const Slot arrival = FlowSchedule::arrival(fold.core, 0);  // take_in_guest receives there
     for (std::uint32_t chunk = 0; chunk < chunks; ++chunk) steps.send(rank + 1, input(chunk), arrival);
     for (std::uint32_t chunk = 0; chunk < chunks; ++chunk) steps.recv(rank + 1, output(chunk), output(chunk));
     return steps.finish();

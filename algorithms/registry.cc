@@ -20,6 +20,19 @@ TUTTI_DECLARE_ROW(recursive_doubling_all_reduce);
 TUTTI_DECLARE_ROW(recursive_doubling_all_gather);
 TUTTI_DECLARE_ROW(recursive_halving_reduce_scatter);
 TUTTI_DECLARE_ROW(halving_doubling_all_reduce);
+TUTTI_DECLARE_ROW(circulant_all_reduce);
+TUTTI_DECLARE_ROW(circulant_all_gather);
+TUTTI_DECLARE_ROW(circulant_reduce_scatter);
+TUTTI_DECLARE_ROW(bruck_all_gather);
+TUTTI_DECLARE_ROW(bruck_k_all_gather);
+TUTTI_DECLARE_ROW(pat_all_gather);
+TUTTI_DECLARE_ROW(pat_reduce_scatter);
+TUTTI_DECLARE_ROW(balanced_tree_all_reduce);
+TUTTI_DECLARE_ROW(balanced_tree_reduce_scatter);
+TUTTI_DECLARE_ROW(balanced_tree_reduce);
+TUTTI_DECLARE_ROW(double_binary_tree_all_reduce);
+TUTTI_DECLARE_ROW(double_binary_tree_broadcast);
+TUTTI_DECLARE_ROW(double_binary_tree_reduce);
 TUTTI_DECLARE_ROW(one_shot_all_reduce);
 TUTTI_DECLARE_ROW(one_shot_all_gather);
 TUTTI_DECLARE_ROW(one_shot_reduce_scatter);
@@ -52,6 +65,11 @@ constexpr std::string_view kChainSource = "Pjesivac-Grbovic et al., Cluster Comp
 constexpr std::string_view kTreeSource = "Chan et al., CCPE 19(13), 2007: minimum spanning trees";
 constexpr std::string_view kRadixSource = "Wilkins et al., CLUSTER 2023: generalized k-nomial";
 constexpr std::string_view kThakurSource = "Thakur et al., IJHPCA 19(1), 2005";
+constexpr std::string_view kCirculantSource = "Traeff, arXiv 2410.14234, 2024";
+constexpr std::string_view kBruckSource = "Bruck et al., IEEE TPDS 8(11), 1997";
+constexpr std::string_view kPatSource = "Jeaugey, arXiv 2506.20252, 2025";
+constexpr std::string_view kPairwiseSource = "Thakur et al., IJHPCA 19(1), 2005; Higham, SISC 14(4), 1993: the tree";
+constexpr std::string_view kTwoTreeSource = "Sanders, Speck & Traeff, Parallel Computing 35(12), 2009";
 constexpr std::string_view kDirectSource = "Chan et al., CCPE 19(13), 2007: direct exchange";
 
 // Send before recv on both sides of a pair: with rendezvous (credits 0) such rows would stand still.
@@ -73,6 +91,12 @@ constexpr Algorithm kRows[] = {
      "floor(log2 p) +0..2", "(floor(log2 p) +0..1) n", kThakurSource, Tree::balanced},
     {"halving_doubling", TUTTI_ALL_REDUCE, kOneWayForwarding, build_halving_doubling_all_reduce, cost_halving_doubling_all_reduce,
      "2 floor(log2 p) +0..2", "2(q-1)/q n +0..n, q = 2^floor(log2 p)", "Rabenseifner, ICCS 2004", Tree::balanced},
+    {"circulant", TUTTI_ALL_REDUCE, kOneWayForwarding, build_circulant_all_reduce, cost_circulant_all_reduce,
+     "2 ceil(log2 p)", "2(p-1)/p n", kCirculantSource},
+    {"balanced_tree", TUTTI_ALL_REDUCE, kOneWayForwarding, build_balanced_tree_all_reduce, cost_balanced_tree_all_reduce,
+     "2 ceil(log2 p)", "2(p-1)/p n, more unless p = 2^k", kPairwiseSource, Tree::balanced},
+    {"double_binary_tree", TUTTI_ALL_REDUCE, kOneWayForwarding, build_double_binary_tree_all_reduce, cost_double_binary_tree_all_reduce,
+     "2 floor(log2 p)", "2 n", kTwoTreeSource},
     {"one_shot", TUTTI_ALL_REDUCE, kExchange, build_one_shot_all_reduce, cost_one_shot_all_reduce,
      "1", "(p-1) n", kDirectSource, Tree::rank_order},
     {"two_shot", TUTTI_ALL_REDUCE, kExchange, build_two_shot_all_reduce, cost_two_shot_all_reduce,
@@ -81,16 +105,32 @@ constexpr Algorithm kRows[] = {
      "p-1", "(p-1)/p n", kRingSource},
     {"recursive_doubling", TUTTI_ALL_GATHER, kLanesPowerOfTwo, build_recursive_doubling_all_gather, cost_recursive_doubling_all_gather,
      "log2 p", "(p-1)/p n", kThakurSource},
+    {"circulant", TUTTI_ALL_GATHER, kOneWayForwarding, build_circulant_all_gather, cost_circulant_all_gather,
+     "ceil(log2 p)", "(p-1)/p n", kCirculantSource},
+    {"bruck", TUTTI_ALL_GATHER, kOneWayForwarding, build_bruck_all_gather, cost_bruck_all_gather,
+     "ceil(log2 p)", "(p-1)/p n", kBruckSource},
+    {"bruck_k", TUTTI_ALL_GATHER, kOneWayForwarding, build_bruck_k_all_gather, cost_bruck_k_all_gather,
+     "ceil(log4 p)", "(p-1)/p n", kBruckSource},
+    {"pat", TUTTI_ALL_GATHER, kOneWayForwarding, build_pat_all_gather, cost_pat_all_gather,
+     "ceil(log2 p)", "(p-1)/p n", kPatSource},
     {"one_shot", TUTTI_ALL_GATHER, kExchange, build_one_shot_all_gather, cost_one_shot_all_gather,
      "1", "(p-1)/p n", kDirectSource},
     {"ring", TUTTI_REDUCE_SCATTER, kExchangeForwarding, build_ring_reduce_scatter, cost_ring_reduce_scatter,
      "p-1", "(p-1)/p n", kRingSource},
     {"recursive_halving", TUTTI_REDUCE_SCATTER, kLanesPowerOfTwo, build_recursive_halving_reduce_scatter, cost_recursive_halving_reduce_scatter,
      "log2 p", "(p-1)/p n", kThakurSource, Tree::balanced},
+    {"circulant", TUTTI_REDUCE_SCATTER, kOneWayForwarding, build_circulant_reduce_scatter, cost_circulant_reduce_scatter,
+     "ceil(log2 p)", "(p-1)/p n", kCirculantSource},
+    {"balanced_tree", TUTTI_REDUCE_SCATTER, kOneWayForwarding, build_balanced_tree_reduce_scatter, cost_balanced_tree_reduce_scatter,
+     "ceil(log2 p)", "(p-1)/p n", kPairwiseSource, Tree::balanced},
+    {"pat", TUTTI_REDUCE_SCATTER, kOneWayForwarding, build_pat_reduce_scatter, cost_pat_reduce_scatter,
+     "ceil(log2 p)", "(p-1)/p n", kPatSource},
     {"one_shot", TUTTI_REDUCE_SCATTER, kExchange, build_one_shot_reduce_scatter, cost_one_shot_reduce_scatter,
      "1", "(p-1)/p n", kDirectSource, Tree::rank_order},
     {"chain", TUTTI_BROADCAST, kOneWayForwarding, build_chain_broadcast, cost_chain_broadcast,
      "p-1", "n", kChainSource},
+    {"double_binary_tree", TUTTI_BROADCAST, kOneWayForwarding, build_double_binary_tree_broadcast, cost_double_binary_tree_broadcast,
+     "1 + floor(log2(p-1))", "n", kTwoTreeSource},
     {"one_shot", TUTTI_BROADCAST, kOneWay, build_one_shot_broadcast, cost_one_shot_broadcast,
      "1", "(p-1) n", kDirectSource},
     {"dissemination", TUTTI_BARRIER, kExchangeForwarding, build_dissemination_barrier, cost_dissemination_barrier,
@@ -107,6 +147,10 @@ constexpr Algorithm kRows[] = {
      "floor(log2 p)", "n", kTreeSource, Tree::any, "k_nomial"},
     {"k_nomial", TUTTI_REDUCE, kOneWayForwarding, build_k_nomial_reduce, cost_k_nomial_reduce,
      "floor(log4(3p-2))", "n", kRadixSource},
+    {"balanced_tree", TUTTI_REDUCE, kOneWayForwarding, build_balanced_tree_reduce, cost_balanced_tree_reduce,
+     "floor(log2 p)", "n", kPairwiseSource, Tree::balanced},
+    {"double_binary_tree", TUTTI_REDUCE, kOneWayForwarding, build_double_binary_tree_reduce, cost_double_binary_tree_reduce,
+     "1 + floor(log2(p-1))", "n", kTwoTreeSource},
     {"one_shot", TUTTI_REDUCE, kOneWay, build_one_shot_reduce, cost_one_shot_reduce,
      "1", "n", kDirectSource, Tree::rank_order},
     {"two_shot", TUTTI_REDUCE, kExchange, build_two_shot_reduce, cost_two_shot_reduce,

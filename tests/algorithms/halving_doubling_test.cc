@@ -35,20 +35,6 @@ TEST(RecursiveHalving, runs_over_powers_of_two_only) {
   }
 }
 
-TEST(RecursiveHalving, has_the_tree_of_recursive_doubling) {
-  // Leaves are (rank, chunk) pairs, so only chunk 0 can be compared with a row of one chunk.
-  for (const int ranks : {2, 4, 8, 16, 32}) {
-    const auto tree_of = [&](tutti_collective what, const char* name) {
-      const Algorithm& row = *find_algorithm(what, name);
-      const auto schedules = schedules_of(what, name, ranks);
-      return check_schedules(schedules, {what, 0, row.needs.credits}).trees.at(0);
-    };
-    const std::uint64_t balanced = tree_of(TUTTI_ALL_REDUCE, "recursive_doubling");
-    EXPECT_EQ(tree_of(TUTTI_REDUCE_SCATTER, "recursive_halving"), balanced) << ranks << " ranks";
-    EXPECT_EQ(tree_of(TUTTI_ALL_REDUCE, "halving_doubling"), balanced) << ranks << " ranks";
-  }
-}
-
 TEST(RecursiveDoubling, gathers_runs_of_neighbouring_blocks) {
   for (const Schedule& schedule : schedules_of(TUTTI_ALL_GATHER, "recursive_doubling", 8)) {
     std::set<int> peers;
@@ -80,16 +66,6 @@ TEST(HalvingDoubling, streams_a_round_both_ways_over_a_rendezvous) {
     EXPECT_TRUE(outcome.ok()) << outcome.violation->to_string("");
     for (const Schedule& schedule : schedules)
       for (const Step& step : schedule.steps) EXPECT_LE(step.lane, 1);
-  }
-}
-
-TEST(LogarithmicRows, are_proved_for_large_jobs) {
-  for (const auto& [what, name, ranks] :
-       {std::tuple{TUTTI_ALL_REDUCE, "halving_doubling", 96}, std::tuple{TUTTI_ALL_REDUCE, "halving_doubling", 257},
-        std::tuple{TUTTI_REDUCE_SCATTER, "recursive_halving", 128},
-        std::tuple{TUTTI_ALL_GATHER, "recursive_doubling", 128}}) {
-    auto proof = check_row(*find_algorithm(what, name), ranks);
-    EXPECT_TRUE(proof.is_ok()) << proof.status().to_string();
   }
 }
 
