@@ -59,6 +59,7 @@ class Range {
     part.leaves_ = leaves_ / 2;
     return part;
   }
+  /// The same range, of another holder.
   Range held_by(int rank) const {
     Range same = *this;
     same.holder_ = rank;
@@ -91,28 +92,64 @@ Flow tree_flow(int member, int members) {
   return flow;
 }
 
-/// Adds to `sends` how often the members of `range` send if its member first + i holds `held[i]` chunks of it.
-void count_sends(const Range& range, const std::vector<int>& held, std::vector<int>& sends) {
-  if (range.size() == 1) return;
-  const int first = range.first(), left_size = range.left_size();
-  std::vector<int> left(held.begin(), held.begin() + left_size), right(held.begin() + left_size, held.end());
-  for (int i = 0; i < range.size(); ++i) {
-    const int count = held[static_cast<std::size_t>(i)];
-    const int facing = range.held_by(first + i).facing() - first;
-    sends[static_cast<std::size_t>(first + i)] += count;
-    (facing < left_size ? left[static_cast<std::size_t>(facing)]
-                        : right[static_cast<std::size_t>(facing - left_size)]) += count;
+/// Walks the flow for all members at once, to find the figures of the busiest and the slowest.
+class FlowFigures {
+ public:
+  explicit FlowFigures(int members)
+      : whole_(members, 0), sends_(static_cast<std::size_t>(members), 0), depth_(static_cast<std::size_t>(members), 0) {
+    add_sends(whole_, std::vector<int>(static_cast<std::size_t>(members), 1));
+    follow(whole_, true);
+    rounds_up_ = largest(depth_);
+    follow(whole_, false);
   }
-  count_sends(range.part_of(first), left, sends);
-  count_sends(range.part_of(first + left_size), right, sends);
-}
 
-/// Blocks that the busiest member passes on in the flow: p-1 for a power of two, more otherwise.
-double busiest_sends(int members) {
-  std::vector<int> sends(static_cast<std::size_t>(members), 0);
-  count_sends(Range(members, 0), std::vector<int>(static_cast<std::size_t>(members), 1), sends);
-  return *std::max_element(sends.begin(), sends.end());
-}
+  /// Blocks that the busiest member passes on: p-1 for a power of two, more otherwise.
+  double busiest_sends() const { return largest(sends_); }
+  /// Messages on the longest chain of reduce_scatter, and of all_reduce.
+  double rounds_up() const { return rounds_up_; }
+  double rounds() const { return largest(depth_); }
+
+ private:
+  static int largest(const std::vector<int>& values) { return *std::max_element(values.begin(), values.end()); }
+  static std::size_t index(int value) { return static_cast<std::size_t>(value); }
+
+  /// Member first + i holds `held[i]` chunks of the range, and sends each to the one it faces.
+  void add_sends(const Range& range, const std::vector<int>& held) {
+    if (range.size() == 1) return;
+    const int first = range.first(), left_size = range.left_size();
+    std::vector<int> left(held.begin(), held.begin() + left_size), right(held.begin() + left_size, held.end());
+    for (int i = 0; i < range.size(); ++i) {
+      const int count = held[index(i)], facing = range.held_by(first + i).facing() - first;
+      sends_[index(first + i)] += count;
+      (facing < left_size ? left[index(facing)] : right[index(facing - left_size)]) += count;
+    }
+    add_sends(range.part_of(first), left);
+    add_sends(range.part_of(first + left_size), right);
+  }
+
+  /// Messages on the longest chain that ends at each member: up the tree (to holders), or down (from them).
+  void follow(const Range& range, bool up) {
+    if (range.size() == 1) return;
+    const int first = range.first();
+    if (!up) exchange(range, up);
+    follow(range.part_of(first), up);
+    follow(range.part_of(first + range.left_size()), up);
+    if (up) exchange(range, up);
+  }
+  void exchange(const Range& range, bool up) {
+    const int first = range.first(), end = first + range.size();
+    const std::vector<int> before(depth_.begin() + first, depth_.begin() + end);
+    for (int member = first; member < end; ++member) {
+      const int facing = range.held_by(member).facing();
+      const int from = up ? facing : member, to = up ? member : facing;
+      depth_[index(to)] = std::max(depth_[index(to)], before[index(from - first)] + 1);
+    }
+  }
+
+  Range whole_;
+  std::vector<int> sends_, depth_;
+  int rounds_up_ = 0;
+};
 
 }  // namespace
 
@@ -121,9 +158,12 @@ Result<Schedule> build_balanced_tree_reduce_scatter(const BuildRequest& request)
 }
 
 RowCost cost_balanced_tree_reduce_scatter(int ranks) {
-  RowCost cost = cost_flow_reduce_scatter(ranks, ceil_log2(ranks));
-  cost.reduced = busiest_sends(ranks) / ranks;
-  return cost;
+  const FlowFigures figures(ranks);
+  const double messages = ranks - 1.0;
+  return {.rounds = figures.rounds_up(),
+          .sent = messages / ranks,
+          .reduced = figures.busiest_sends() / ranks,
+          .messages = messages};
 }
 
 Result<Schedule> build_balanced_tree_all_reduce(const BuildRequest& request) {
@@ -131,12 +171,12 @@ Result<Schedule> build_balanced_tree_all_reduce(const BuildRequest& request) {
 }
 
 RowCost cost_balanced_tree_all_reduce(int ranks) {
-  RowCost cost = cost_flow_all_reduce(ranks, ceil_log2(ranks));
-  const double busiest = busiest_sends(ranks);
-  cost.reduced = busiest / ranks;
-  cost.messages = ranks - 1.0 + busiest;
-  cost.sent = cost.messages / ranks;
-  return cost;
+  const FlowFigures figures(ranks);
+  const double messages = ranks - 1.0 + figures.busiest_sends();
+  return {.rounds = figures.rounds(),
+          .sent = messages / ranks,
+          .reduced = figures.busiest_sends() / ranks,
+          .messages = messages};
 }
 
 namespace {

@@ -73,10 +73,10 @@ class TwoTrees {
   int ranks_, start_, size_;
 };
 
-// Scratch of each tree: the messages of two children, and the sum.
+// Scratch of each tree: the messages of two children, and the sum. Scratch k holds pieces of chunk k mod 2.
 constexpr std::uint32_t kScratch = 3;
-Slot arrival(std::uint8_t tree, std::uint32_t side) { return scratch(tree * kScratch + side); }
-Slot sum_slot(std::uint8_t tree) { return scratch(tree * kScratch + 2); }
+Slot arrival(std::uint8_t tree, std::uint32_t side) { return scratch(kTrees * side + tree); }
+Slot sum_slot(std::uint8_t tree) { return scratch(kTrees * 2 + tree); }
 
 /// Writes a rank's steps in one tree, on its lane.
 class TreeSteps {
@@ -118,7 +118,7 @@ double floor_log2(int size) { return std::bit_width(static_cast<unsigned>(size))
 Result<Schedule> build_double_binary_tree_all_reduce(const BuildRequest& request) {
   const int rank = request.placement->rank, ranks = request.placement->ranks;
   const TwoTrees trees(ranks, 0, ranks);
-  ScheduleBuilder steps(request, {.chunks = kTrees, .scratch_chunks = kTrees * kScratch});
+  ScheduleBuilder steps(request, {.chunks = kTrees, .scratch_chunks = kTrees * kScratch, .scratch_holds = 0});
   for (std::uint8_t tree = 0; tree < kTrees; ++tree) {
     const Place place = trees.place(tree, rank);
     TreeSteps here(steps.on_lane(tree), trees, tree);
@@ -169,7 +169,7 @@ RowCost cost_double_binary_tree_broadcast(int ranks) {
 Result<Schedule> build_double_binary_tree_reduce(const BuildRequest& request) {
   const int rank = request.placement->rank, ranks = request.placement->ranks;
   const TwoTrees trees(ranks, request.root + 1, ranks - 1);
-  ScheduleBuilder steps(request, {.chunks = kTrees, .scratch_chunks = kTrees * kScratch});
+  ScheduleBuilder steps(request, {.chunks = kTrees, .scratch_chunks = kTrees * kScratch, .scratch_holds = 0});
   for (std::uint8_t tree = 0; tree < kTrees; ++tree) {
     TreeSteps here(steps.on_lane(tree), trees, tree);
     if (rank == request.root) {
