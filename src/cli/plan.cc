@@ -199,6 +199,7 @@ std::string restrictions_text(const Needs& needs) {
   if (needs.power_of_two) text += ", ranks a power of two";
   if (needs.max_ranks > 0) text += ", at most " + std::to_string(needs.max_ranks) + " ranks";
   if (needs.forwards) text += ", forwards";
+  if (needs.lanes > 1) text += text_format(", %d lanes", needs.lanes);
   return text;
 }
 
@@ -246,7 +247,8 @@ std::string plan_list_json(int ranks) {
                                      {{"credits", row.needs.credits},
                                       {"power_of_two", row.needs.power_of_two},
                                       {"max_ranks", row.needs.max_ranks},
-                                      {"forwards", row.needs.forwards}}}};
+                                      {"forwards", row.needs.forwards},
+                                      {"lanes", row.needs.lanes}}}};
     if (admits(row, ranks)) {
       const RowCost cost = row.cost(ranks);
       entry["cost"] = {

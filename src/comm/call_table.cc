@@ -57,7 +57,8 @@ void Communicator::cut(CallEntry& entry, const Call& call) const {
   bindings.output_chunks = entry.output_chunks.data();
   bindings.slice = std::clamp<std::uint64_t>((longest + 63) / 64 * 64, 64, config_.slice_bytes() / 64 * 64);
   bindings.slices = std::max<std::uint64_t>(1, (longest + bindings.slice - 1) / bindings.slice);
-  const auto lanes = static_cast<std::uint32_t>(plan.lanes.size());
+  // Not plan.lanes: a rank may use fewer lanes than its peers, and all must cut alike.
+  const auto lanes = static_cast<std::uint32_t>(entry.plan->row->needs.lanes);
   bindings.streams = std::clamp<std::uint32_t>(static_cast<std::uint32_t>(config_.lanes()), 1, kMaxLanes / lanes);
   if (bindings.slices < bindings.streams) bindings.streams = static_cast<std::uint32_t>(bindings.slices);
 }

@@ -46,9 +46,10 @@ Result<Plan*> PlanCache::get(const Algorithm& row, int root) {
   if (!schedule.is_ok()) return Status(schedule.status()).with_context("building " + std::string(row.name));
   auto lowered = lower(*schedule, lower_options(row.what, row.needs.credits));
   if (!lowered.is_ok()) return Status(lowered.status()).with_context("lowering " + std::string(row.name));
-  if (lowered->lanes.size() > static_cast<std::size_t>(kMaxLanes))
+  if (row.needs.lanes > kMaxLanes || lowered->lanes.size() > static_cast<std::size_t>(row.needs.lanes))
     return Status::error(TUTTI_UNSUPPORTED, std::string(row.name) + " uses " + std::to_string(lowered->lanes.size()) +
-                                                " lanes; the executor has " + std::to_string(kMaxLanes));
+                                                " lanes and states " + std::to_string(row.needs.lanes) +
+                                                "; the executor has " + std::to_string(kMaxLanes));
   TUTTI_TRY(prove(row, placement_.ranks, request.root));
   plan->lowered = std::move(*lowered);
   plans_.push_front(std::move(plan));

@@ -24,6 +24,8 @@ struct Needs {
   bool power_of_two = false;  ///< ranks must be a power of two
   int max_ranks = 0;          ///< 0: no bound
   bool forwards = false;      ///< relays chunks that belong to other ranks (excluded where only own sizes are known)
+  /// Lanes of its schedules: all ranks share the executor's lanes out by it, though some may use fewer.
+  int lanes = 1;
 };
 
 /// Cost of the row in units of the model T = rounds*alpha + sent*n*beta + reduced*n*gamma + messages*overhead, n =

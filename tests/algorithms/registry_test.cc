@@ -8,6 +8,7 @@
 #include "src/base/types.h"
 #include "src/plan/algorithm.h"
 #include "src/plan/check.h"
+#include "src/plan/validate.h"
 
 namespace tutti::core {
 namespace {
@@ -107,6 +108,18 @@ TEST_P(Row, declares_the_tree_it_keeps) {
   }
   for (const Tree tree : {Tree::rank_order, Tree::balanced})
     EXPECT_EQ(keeps_tree(row, tree), row.tree == tree) << tree_name(tree);
+}
+
+TEST_P(Row, states_its_lanes) {
+  const Algorithm& row = *GetParam();
+  int most = 1;
+  for (int ranks = 1; ranks <= kMostRanks; ++ranks) {
+    if (!admits(row, ranks)) continue;
+    const auto schedules = build_all(row, ranks, 0);
+    ASSERT_TRUE(schedules.is_ok());
+    for (const Schedule& schedule : *schedules) most = std::max(most, lane_count(schedule));
+  }
+  EXPECT_EQ(row.needs.lanes, most);
 }
 
 TEST_P(Row, says_whether_it_forwards) {
