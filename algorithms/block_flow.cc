@@ -14,6 +14,29 @@ void LaneOrder::enter(std::uint8_t lane) {
   }
 }
 
+SumSlots::SumSlots(const Flow& flow, std::size_t members, std::size_t member, bool primed)
+    : places_(members), primed_(primed ? 1 : 0) {
+  for (std::size_t round = 0; round < flow.size(); ++round)
+    for (const Transfer& send : flow[round].sends) places_[send.block].rounds |= std::uint64_t{1} << round;
+  for (std::size_t block = 0; block < members; ++block) {
+    Place& place = places_[block];
+    std::uint32_t additions = static_cast<std::uint32_t>(std::popcount(place.rounds)) + primed_;
+    if (block == member && additions > 0) --additions;  // the last one's result is the output
+    place.first = end_;
+    place.count = std::min(additions, 2u);
+    end_ += place.count;
+  }
+}
+
+Slot SumSlots::after(std::uint32_t additions, std::uint32_t block) const {
+  const Place& place = places_[block];
+  return additions == 0 ? input(block) : scratch(place.first + (additions - 1) % place.count);
+}
+
+Slot SumSlots::before(std::size_t round, std::uint32_t block) const {
+  return after(static_cast<std::uint32_t>(std::popcount(places_[block].rounds >> (round + 1))) + primed_, block);
+}
+
 FlowSchedule::FlowSchedule(ScheduleBuilder& steps, FlowOf flow_of, const Fold& members, int rank)
     : steps_(steps),
       flow_of_(flow_of),
@@ -24,36 +47,38 @@ FlowSchedule::FlowSchedule(ScheduleBuilder& steps, FlowOf flow_of, const Fold& m
       order_(steps),
       additions_(static_cast<std::size_t>(members.core), 0) {}
 
+SumSlots FlowSchedule::slots_of(FlowOf flow_of, const Fold& members, int member) {
+  return {flow_of(member, members.core), static_cast<std::size_t>(members.core), static_cast<std::size_t>(member),
+          members.is_host(members.rank_of(member))};
+}
+
+const SumSlots& FlowSchedule::slots_of_peer(int peer) {
+  const auto known = slots_.find(peer);
+  if (known != slots_.end()) return known->second;
+  return slots_.emplace(peer, slots_of(flow_of_, members_, peer)).first->second;
+}
+
 void FlowSchedule::take_in_guest(int guest) {
   const auto blocks = static_cast<std::uint32_t>(members_.core);
+  const SumSlots& slots = slots_of_peer(member_);
   order_.enter(0);
   for (std::uint32_t block = 0; block < blocks; ++block) {
-    steps_.recv(guest, input(block), arrival(0));
-    steps_.copy(input(block), sum_after(1, block)).reduce(arrival(0), sum_after(1, block));
+    const Slot sum = slots.after(1, block);
+    steps_.recv(guest, input(block), SumSlots::arrival(0));
+    steps_.copy(input(block), sum).reduce(SumSlots::arrival(0), sum);
     additions_[block] = 1;
   }
   order_.mark_received(0);
 }
 
-Slot FlowSchedule::partial_of_peer(int peer, std::uint32_t block, std::size_t round) {
-  auto [entry, is_new] = sends_of_peer_.try_emplace(peer);
-  std::vector<std::uint64_t>& sends = entry->second;
-  if (is_new) {
-    sends.assign(static_cast<std::size_t>(members_.core), 0);
-    const Flow flow = flow_of_(peer, members_.core);
-    for (std::size_t r = 0; r < flow.size(); ++r)
-      for (const Transfer& send : flow[r].sends) sends[send.block] |= std::uint64_t{1} << r;
-  }
-  const auto additions = static_cast<std::uint32_t>(std::popcount(sends[block] >> (round + 1)));
-  return sum_after(additions + (members_.is_host(members_.rank_of(peer)) ? 1 : 0), block);
-}
-
 void FlowSchedule::add_partial(const Transfer& transfer, std::size_t round, bool completes) {
   const std::uint32_t block = transfer.block;
-  const Slot sum = completes ? output(block) : sum_after(additions_[block] + 1, block);
+  const SumSlots& slots = slots_of_peer(member_);
+  const Slot sum = completes ? output(block) : slots.after(additions_[block] + 1, block);
+  const Slot arrival = SumSlots::arrival(transfer.lane);
   order_.enter(transfer.lane);
-  steps_.recv(members_.rank_of(transfer.peer), partial_of_peer(transfer.peer, block, round), arrival(transfer.lane));
-  steps_.copy(partial(block), sum).reduce(arrival(transfer.lane), sum);
+  steps_.recv(members_.rank_of(transfer.peer), slots_of_peer(transfer.peer).before(round, block), arrival);
+  steps_.copy(slots.after(additions_[block], block), sum).reduce(arrival, sum);
   ++additions_[block];
 }
 
@@ -63,12 +88,14 @@ void FlowSchedule::reduce_scatter() {
   for (const FlowRound& round : flow_)
     for (const Transfer& send : round.sends) missing += send.block == own_ ? 1 : 0;
   if (missing == 0) steps_.copy(input(own_), output(own_));
+  const SumSlots& slots = slots_of_peer(member_);
 
   for (std::size_t r = flow_.size(); r-- > 0;) {
     order_.begin_round();
     for (const Transfer& transfer : flow_[r].receives) {
       order_.enter(transfer.lane);
-      steps_.send(members_.rank_of(transfer.peer), partial(transfer.block), arrival(transfer.lane));
+      steps_.send(members_.rank_of(transfer.peer), slots.after(additions_[transfer.block], transfer.block),
+                  SumSlots::arrival(transfer.lane));
     }
     std::array<bool, kFlowLanes> receives{};
     for (const Transfer& transfer : flow_[r].sends) {
@@ -137,17 +164,19 @@ Result<Schedule> build_flow_all_gather(const BuildRequest& request, FlowOf flow_
 
 Result<Schedule> build_flow_reduce_scatter(const BuildRequest& request, FlowOf flow_of) {
   const int rank = request.placement->rank, ranks = request.placement->ranks;
-  ScheduleBuilder steps(
-      request, {.chunks = static_cast<std::uint32_t>(ranks), .scratch_chunks = FlowSchedule::scratch_chunks(ranks)});
-  FlowSchedule(steps, flow_of, Fold::none(ranks), rank).reduce_scatter();
+  const Fold all = Fold::none(ranks);
+  ScheduleBuilder steps(request, {.chunks = static_cast<std::uint32_t>(ranks),
+                                  .scratch_chunks = FlowSchedule::scratch_chunks(flow_of, all, rank)});
+  FlowSchedule(steps, flow_of, all, rank).reduce_scatter();
   return steps.finish();
 }
 
 Result<Schedule> build_flow_all_reduce(const BuildRequest& request, FlowOf flow_of) {
   const int rank = request.placement->rank, ranks = request.placement->ranks;
-  ScheduleBuilder steps(
-      request, {.chunks = static_cast<std::uint32_t>(ranks), .scratch_chunks = FlowSchedule::scratch_chunks(ranks)});
-  FlowSchedule schedule(steps, flow_of, Fold::none(ranks), rank);
+  const Fold all = Fold::none(ranks);
+  ScheduleBuilder steps(request, {.chunks = static_cast<std::uint32_t>(ranks),
+                                  .scratch_chunks = FlowSchedule::scratch_chunks(flow_of, all, rank)});
+  FlowSchedule schedule(steps, flow_of, all, rank);
   schedule.reduce_scatter();
   schedule.all_gather(Space::output);
   return steps.finish();

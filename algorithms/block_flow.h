@@ -40,8 +40,9 @@ using Flow = std::vector<FlowRound>;
 /// The flow of `member` among `members`. All members have the same number of rounds, some of them empty.
 using FlowOf = Flow (*)(int member, int members);
 
-/// Lanes that a flow may use.
+/// Lanes that a flow may use, and those that one may use that is run backwards as well.
 constexpr int kFlowLanes = 9;
+constexpr int kReducingLanes = 3;
 
 /// Writes the waits between lanes: whatever a round received is there before the next round starts.
 class LaneOrder {
@@ -65,16 +66,41 @@ class LaneOrder {
   std::array<Counts, kFlowLanes> awaited_{};
 };
 
+/// Where a member has its partial sums while it runs a flow backwards. Both ends of a message must know.
+class SumSlots {
+ public:
+  /// Of `member`, with that flow. `primed`: it has added something of a guest's to every block before.
+  SumSlots(const Flow& flow, std::size_t members, std::size_t member, bool primed);
+
+  /// After `additions` to the own piece. Two slots take turns: reduces into the same slot would be one reduction, with
+  /// one rounding of 16-bit floats where the expression tree has two nodes.
+  Slot after(std::uint32_t additions, std::uint32_t block) const;
+  /// When the rounds above `round` have been run.
+  Slot before(std::size_t round, std::uint32_t block) const;
+  /// Scratch chunks of the member: sums, and a message per lane.
+  std::uint32_t scratch_chunks() const { return end_; }
+  /// Where a message of `lane` is received.
+  static Slot arrival(std::uint8_t lane) { return scratch(lane); }
+
+ private:
+  struct Place {
+    std::uint64_t rounds = 0;  ///< bit r: an addition of round r
+    std::uint32_t first = 0;   ///< scratch chunk
+    std::uint32_t count = 0;   ///< of scratch chunks
+  };
+  std::vector<Place> places_;  // by block
+  std::uint32_t primed_;
+  std::uint32_t end_ = kReducingLanes;
+};
+
 /// Writes the steps of one member.
 class FlowSchedule {
  public:
   FlowSchedule(ScheduleBuilder& steps, FlowOf flow_of, const Fold& members, int rank);
 
-  /// Scratch chunks that reduce_scatter needs over `members`: two for the sum of each block, and a message per lane.
-  static std::uint32_t scratch_chunks(int members) { return static_cast<std::uint32_t>(2 * members + kFlowLanes); }
-  /// Where a message of `lane` is received.
-  static Slot arrival(int members, std::uint8_t lane) {
-    return scratch(2 * static_cast<std::uint32_t>(members) + lane);
+  /// Scratch chunks that reduce_scatter of `rank` needs.
+  static std::uint32_t scratch_chunks(FlowOf flow_of, const Fold& members, int rank) {
+    return slots_of(flow_of, members, members.core_number(rank)).scratch_chunks();
   }
 
   /// Hosts only, before anything else: adds the whole input of their guest to the own.
@@ -87,15 +113,8 @@ class FlowSchedule {
   void see_off_guest(int guest);
 
  private:
-  Slot arrival(std::uint8_t lane) const { return arrival(members_.core, lane); }
-  /// Where a sum of `block` is after `additions`. Two slots take turns: reduces into the same slot would be one
-  /// reduction, with one rounding of 16-bit floats where the expression tree has two nodes.
-  static Slot sum_after(std::uint32_t additions, std::uint32_t block) {
-    return additions == 0 ? input(block) : scratch(2 * block + additions % 2);
-  }
-  Slot partial(std::uint32_t block) const { return sum_after(additions_[block], block); }
-  /// The same of `peer`, which has run the rounds above `round` backwards.
-  Slot partial_of_peer(int peer, std::uint32_t block, std::size_t round);
+  static SumSlots slots_of(FlowOf flow_of, const Fold& members, int member);
+  const SumSlots& slots_of_peer(int peer);
   void add_partial(const Transfer& transfer, std::size_t round, bool completes);
   void copy_own_input(const FlowRound& first_round);
   void mark_received(const std::array<bool, kFlowLanes>& lanes);
@@ -108,8 +127,7 @@ class FlowSchedule {
   const Flow flow_;
   LaneOrder order_;
   std::vector<std::uint32_t> additions_;  // by block: messages that the own piece has been added to
-  /// By peer and block: bit r says that the peer sends the block in round r of the flow.
-  std::map<int, std::vector<std::uint64_t>> sends_of_peer_;
+  std::map<int, SumSlots> slots_;         // by member, this one included
 };
 
 /// The three collectives of a flow in which all ranks take part.

@@ -21,10 +21,11 @@ Result<Schedule> build_halving_doubling_all_reduce(const BuildRequest& request) 
   const int rank = request.placement->rank;
   const Fold fold(request.placement->ranks);
   const auto chunks = static_cast<std::uint32_t>(fold.core);
-  ScheduleBuilder steps(request, {.chunks = chunks, .scratch_chunks = FlowSchedule::scratch_chunks(fold.core)});
-  if (fold.is_guest(rank)) {
-    const Slot arrival = FlowSchedule::arrival(fold.core, 0);  // take_in_guest receives there
-    for (std::uint32_t chunk = 0; chunk < chunks; ++chunk) steps.send(rank + 1, input(chunk), arrival);
+  const bool is_guest = fold.is_guest(rank);
+  const std::uint32_t scratch_chunks = is_guest ? 0 : FlowSchedule::scratch_chunks(far_first_flow, fold, rank);
+  ScheduleBuilder steps(request, {.chunks = chunks, .scratch_chunks = scratch_chunks});
+  if (is_guest) {
+    for (std::uint32_t chunk = 0; chunk < chunks; ++chunk) steps.send(rank + 1, input(chunk), SumSlots::arrival(0));
     for (std::uint32_t chunk = 0; chunk < chunks; ++chunk) steps.recv(rank + 1, output(chunk), output(chunk));
     return steps.finish();
   }
