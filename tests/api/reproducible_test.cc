@@ -138,6 +138,34 @@ TYPED_TEST(Reproducible, l2_gives_the_same_bits_whole_or_in_pieces) {
   }
 }
 
+// Reduce and ReduceScatter add by the tree of AllReduce, whoever is the root and wherever a block begins.
+TYPED_TEST(Reproducible, l2_is_the_same_for_all_three_collectives) {
+  using Element = typename TypeParam::Element;
+  constexpr std::size_t kBlock = 7001;
+  for (const int ranks : {3, 4})
+    spawn({.ranks = ranks, .settings = "reproducible=l2;slice_bytes=8K"}, [&](Communicator& comm) {
+      const std::size_t count = kBlock * static_cast<std::size_t>(ranks);
+      const std::vector<Element> in = tree_sum<TypeParam>(static_cast<std::uint64_t>(comm.rank()), 1, count);
+      std::vector<Element> all(count), out(count);
+      ASSERT_EQ(
+          tutti_all_reduce(in.data(), all.data(), count, TypeParam::kType, TUTTI_SUM, comm.handle(), nullptr, nullptr),
+          TUTTI_OK);
+      for (int root = 0; root < ranks; ++root) {
+        ASSERT_EQ(tutti_reduce(in.data(), out.data(), count, TypeParam::kType, TUTTI_SUM, root, comm.handle(), nullptr,
+                               nullptr),
+                  TUTTI_OK);
+        if (comm.rank() == root) {
+          EXPECT_TRUE(same_bits(out.data(), all.data(), count)) << "reduce to " << root << " of " << ranks;
+        }
+      }
+      ASSERT_EQ(tutti_reduce_scatter(in.data(), out.data(), kBlock, TypeParam::kType, TUTTI_SUM, comm.handle(), nullptr,
+                                     nullptr),
+                TUTTI_OK);
+      EXPECT_TRUE(same_bits(out.data(), all.data() + kBlock * static_cast<std::size_t>(comm.rank()), kBlock))
+          << "reduce_scatter over " << ranks;
+    });
+}
+
 // The data tells orders apart: without the setting, a row that adds in another order gives other bits.
 TYPED_TEST(Reproducible, another_order_would_be_seen) {
   using Element = typename TypeParam::Element;
