@@ -324,6 +324,7 @@ bool Judge::is_wrong(const RunResult& result) const {
     for (std::size_t chunk = 0; chunk < expected_[rank].size(); ++chunk) {
       const Element& element = result.outputs[rank][chunk];
       if (element.word != expected_[rank][chunk].word) return true;
+      if (options_.fixed_tree && element.ordered != expected_[rank][chunk].ordered) return true;
       // Where all ranks get a chunk they must hold the bits of the first.
       if (is_shared_by_all(options_.what) && element.ordered != result.outputs[0][chunk].ordered) return true;
     }

@@ -17,6 +17,7 @@ struct InterpretOptions {
   int root = 0;
   int credits = 1;  ///< messages that an edge holds; 0: a send ends when its message is taken
   bool in_place = false;
+  bool fixed_tree = false;  ///< the row declares its expression tree: another one is harmful even where all ranks agree
 };
 
 /// One datum: `word` adds up as integers do, in any order. `ordered` adds up as floats do: a + b is b + a, but another
@@ -49,7 +50,7 @@ class Judge {
   explicit Judge(std::span<const Schedule> original, const InterpretOptions& options);
 
   /// True if one of `interleavings` runs, half of them in place, does not finish cleanly, gives other integers than
-  /// the original, or gives ranks different bits of one chunk.
+  /// the original, gives ranks different bits of one chunk, or other bits than the original where the tree is fixed.
   bool is_harmful(std::span<const Schedule> mutant, int interleavings) const;
 
  private:

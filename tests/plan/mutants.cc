@@ -24,11 +24,12 @@ void MutantCount::add(const MutantCount& other) {
 namespace {
 
 /// Mutants that the checker accepts are odd but correct schedules, so lowering must keep them correct.
-bool lowers_correctly(const std::vector<Schedule>& schedules, const Algorithm& row) {
+bool lowers_correctly(const std::vector<Schedule>& schedules, const Algorithm& row, int root) {
   auto plans = lower_all(schedules, lower_options(row.what, 1));
   if (!plans.is_ok()) return false;
-  const CheckOutcome plain = check_schedules(schedules, {row.what, 0, row.needs.credits});
-  const CheckOutcome lowered = check_lowered(*plans, {row.what, 0, lowered_credits(*plans, row.needs.credits)});
+  const CheckOutcome plain = check_schedules(schedules, {row.what, root, row.needs.credits});
+  const CheckOutcome lowered =
+      check_lowered(*plans, {row.what, root, lowered_credits(*plans, row.needs.credits), row.tree});
   return lowered.ok() && lowered.trees == plain.trees;
 }
 
@@ -36,12 +37,14 @@ bool lowers_correctly(const std::vector<Schedule>& schedules, const Algorithm& r
 
 MutantCount count_mutants(const Algorithm& row, int ranks, const MutantOptions& options) {
   MutantCount count;
-  auto built = build_all(row, ranks, 0);
+  // A root in the middle, so that numbering relative to it shows.
+  const int root = is_rooted(row.what) ? ranks / 2 : 0;
+  auto built = build_all(row, ranks, root);
   EXPECT_TRUE(built.is_ok()) << built.status().to_string();
   std::vector<Schedule> schedules = std::move(*built);
   const std::vector<Schedule> original = schedules;
-  const CheckOptions check_options{row.what, 0, row.needs.credits};
-  const Judge judge(original, {row.what, 0, row.needs.credits, false});
+  const CheckOptions check_options{row.what, root, row.needs.credits, row.tree};
+  const Judge judge(original, {row.what, root, row.needs.credits, false, row.tree != Tree::any});
   EXPECT_FALSE(judge.is_harmful(original, 3)) << "the judge refuses the row itself";
 
   std::vector<Mutation> mutations = list_mutations(original);
@@ -56,7 +59,7 @@ MutantCount count_mutants(const Algorithm& row, int ranks, const MutantOptions& 
     place = mutate(original, mutation);
     const bool rejected = !check_schedules(schedules, check_options).ok();
     const bool harmful = judge.is_harmful(schedules, options.interleavings);
-    const bool broken = !rejected && !lowers_correctly(schedules, row);
+    const bool broken = !rejected && !lowers_correctly(schedules, row, root);
     place = original[static_cast<std::size_t>(mutation.rank)];
     ++count.mutants;
     count.harmful += harmful ? 1 : 0;
