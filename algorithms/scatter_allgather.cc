@@ -4,11 +4,11 @@
 // to number v, counted from the root, and leaves the whole range of chunks v .. v+s-1 with a rank whose subtree has s
 // ranks; then the chunks go around the ring. Four ranks, root 0:
 //
-//              rank 0        rank 1        rank 2        rank 3
-//   scatter    0 1 2 3           1             2 3             3
-//   ring       sends 0 ──►   sends 1 ──►   (3 has 2? no) sends 2 ──►
-//              sends 3 ──►   sends 0 ──►   sends 1 ──►
-//              sends 2 ──►   sends 3 ──►   sends 0 ──►
+//              rank 0       rank 1       rank 2       rank 3
+//   scatter    0 1 2 3      1            2 3          3
+//   ring       sends 0 ──►  sends 1 ──►  sends 2 ──►
+//              sends 3 ──►  sends 0 ──►  sends 1 ──►
+//              sends 2 ──►               sends 0 ──►
 //
 // Nobody sends a rank what the scatter has left there: not 3 to rank 2, and nothing at all to the root. The chain of
 // messages that depend on each other is therefore p-1 long: chunk 0 on its way from the root through all others.
