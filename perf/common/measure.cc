@@ -31,10 +31,16 @@ std::string describe_row(const Program& program, const Row& row) {
 
 /// Iterations walk through the buffers, as nccl-tests' do, so that small rows do not measure the first-level cache
 /// alone; iteration 0 is at the start.
+/// Iterations that have buffers of their own.
+uint64_t Worker::places_of(const Row& row) const {
+  const uint64_t bytes = largest_bytes(row);
+  return bytes == 0 ? 1 : std::max<uint64_t>(1, max_bytes_ / bytes);
+}
+
 Worker::Buffers Worker::buffers_of(const LocalRank& local, const Row& row, bool in_place, uint64_t iteration) const {
   const uint64_t bytes = largest_bytes(row);
-  const uint64_t places = bytes == 0 ? 1 : std::max<uint64_t>(1, max_bytes_ / bytes);
-  const uint64_t offset = bytes * (iteration % places) + static_cast<uint64_t>(options().unalign) * row.element_bytes;
+  const uint64_t offset =
+      bytes * (iteration % places_of(row)) + static_cast<uint64_t>(options().unalign) * row.element_bytes;
   char* recv = local.recv.get() + offset;
   if (!in_place || !process_.program.has_in_place) return {local.send.get() + offset, recv};
   const uint64_t block = static_cast<uint64_t>(local.rank) * row.element_bytes;
@@ -74,12 +80,14 @@ ExitCode Worker::call_failed(tutti_code code, const Row& row, const char* file, 
                           line);
 }
 
-/// `aggregate` calls, in one group unless something must happen between them.
+/// `aggregate` calls, in one group unless something must happen between them or they depend on each other.
 ExitCode Worker::call_iteration(const Row& row, bool in_place, uint64_t iteration) {
   const auto calls = static_cast<uint64_t>(options().aggregate);
   const bool barrier_each = options().blocking == 1;
-  const bool grouped =
-      calls > 1 && options().blocking != 1 && options().blocking != 2 && process_.program.steps == nullptr;
+  // Calls of a group must not read what another one of it writes, as calls in place on one buffer do.
+  const bool dependent = in_place && places_of(row) < calls;
+  const bool grouped = calls > 1 && !dependent && options().blocking != 1 && options().blocking != 2 &&
+                       process_.program.steps == nullptr;
   ExitCode control = ExitCode::ok;
   const tutti_code code = in_group(grouped, [&] {
     for (uint64_t call = 0; call < calls; ++call) {

@@ -103,6 +103,7 @@ class Worker {
     char* send;
     char* recv;
   };
+  uint64_t places_of(const Row& row) const;
   Buffers buffers_of(const LocalRank& local, const Row& row, bool in_place, uint64_t iteration) const;
   void prepare(const Row& row, bool in_place) const;
   tutti_code call_once(const Row& row, bool in_place, uint64_t iteration, std::deque<tutti_work*>* works);

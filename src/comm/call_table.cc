@@ -51,16 +51,23 @@ void Communicator::cut(CallEntry& entry, const Call& call) const {
   if (has_blocks(call.what) && !contract.has_input(rank_, foreign)) entry.input_chunks = one_of(entry.input_chunks);
   if (has_blocks(call.what) && !contract.has_output(rank_, foreign)) entry.output_chunks = one_of(entry.output_chunks);
 
-  const std::uint64_t longest = longest_chunk(entry.output_chunks);
-  Bindings& bindings = entry.bindings;
-  bindings.input_chunks = entry.input_chunks.data();
-  bindings.output_chunks = entry.output_chunks.data();
+  entry.bindings.input_chunks = entry.input_chunks.data();
+  entry.bindings.output_chunks = entry.output_chunks.data();
+  slice_up(entry.bindings, longest_chunk(entry.output_chunks), *entry.plan);
+}
+
+/// Slices and streams for chunks of up to `longest` bytes, and the FIFO that they need.
+void Communicator::slice_up(Bindings& bindings, std::uint64_t longest, const Plan& plan) const {
   bindings.slice = std::clamp<std::uint64_t>((longest + 63) / 64 * 64, 64, config_.slice_bytes() / 64 * 64);
   bindings.slices = std::max<std::uint64_t>(1, (longest + bindings.slice - 1) / bindings.slice);
   // Not plan.lanes: a rank may use fewer lanes than its peers, and all must cut alike.
-  const auto lanes = static_cast<std::uint32_t>(entry.plan->row->needs.lanes);
+  const auto lanes = static_cast<std::uint32_t>(plan.row->needs.lanes);
   bindings.streams = std::clamp<std::uint32_t>(static_cast<std::uint32_t>(config_.lanes()), 1, kMaxLanes / lanes);
   if (bindings.slices < bindings.streams) bindings.streams = static_cast<std::uint32_t>(bindings.slices);
+  // A forwarding rank holds one slice while it fills the next: four give both ends one in hand and one in flight. A row
+  // of more credits has so many in flight, one in hand, and a gap where the FIFO wraps.
+  const auto slices = static_cast<std::size_t>(std::max(plan.row->needs.credits, 2)) + 2;
+  bindings.fifo_bytes = std::max<std::size_t>(config_.fifo_bytes(), slices * (bindings.slice + kLineStride));
 }
 
 Status Communicator::bind_kernel(Bindings& bindings, const Call& call) const {
@@ -94,10 +101,6 @@ Status Communicator::fill_entry(CallEntry& entry, const Call& call) {
   bindings.edges = &entry.edges;
   bindings.element = static_cast<std::uint32_t>(element);
   bindings.epoch_bits = epoch_bits_;
-  // A forwarding rank holds one slice while it fills the next: four give both ends one in hand and one in flight. A row
-  // of more credits has so many in flight, one in hand, and a gap where the FIFO wraps.
-  const auto slices = static_cast<std::size_t>(std::max(row->needs.credits, 2)) + 2;
-  bindings.fifo_bytes = std::max<std::size_t>(config_.fifo_bytes(), slices * (bindings.slice + kLineStride));
   TUTTI_TRY(bind_kernel(bindings, call));
   TUTTI_TRY(ensure_scratch(std::size_t{bindings.streams} * plan->lowered.scratch_chunks * bindings.slice));
 

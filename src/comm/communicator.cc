@@ -79,8 +79,12 @@ Status Communicator::run(const Call& call, int* source) {
 }
 
 void Communicator::enqueue(Operation* operation) {
-  const bool point_to_point = operation->call.what == TUTTI_SEND || operation->call.what == TUTTI_RECV;
   std::lock_guard lock(queue_mutex_);
+  enqueue_locked(operation);
+}
+
+void Communicator::enqueue_locked(Operation* operation) {
+  const bool point_to_point = is_point_to_point(operation->call.what);
   (point_to_point ? new_point_to_point_ : queue_).push_back(operation);
   if (point_to_point) new_point_to_point_count_.fetch_add(1, std::memory_order_release);
   queued_.fetch_add(1, std::memory_order_release);
@@ -226,7 +230,7 @@ void Communicator::publish(const Operation& operation, std::uint64_t fingerprint
       operation.number,
       {fingerprint, call.count,
        operation.entry ? operation.entry->call_word : pack_call(call.what, call.type, call.op, call.peer), call.tag,
-       input, output});
+       input, output, operation.exchange});
   control_->operation.store(operation.number + 1, std::memory_order_release);
 }
 
@@ -266,6 +270,10 @@ void Communicator::record(Operation& operation, std::uint64_t fingerprint, const
 
 /// Makes `operation` the running collective. False: it has ended already.
 bool Communicator::start(Operation& operation) {
+  if (operation.group != 0) {
+    const Fused fused = start_fused(operation);
+    if (fused != Fused::no) return fused == Fused::running;
+  }
   const Call& call = operation.call;
   auto found = find_entry(call);
   CallEntry* entry = found.is_ok() ? *found : nullptr;
@@ -333,8 +341,15 @@ std::uint64_t Communicator::timeout_ticks(const Call& call) const {
   return call.timeout_s > 0 ? clock_.from_ns(seconds_to_ns(call.timeout_s)) : timeout_ticks_;
 }
 
-/// Ends a collective. Nothing of it may be touched afterwards.
+/// Ends a collective, and those that share its exchange. Nothing of it may be touched afterwards.
 void Communicator::finish(Operation& operation, Status status) {
+  if (fused_.empty())
+    finish_one(operation, std::move(status));
+  else
+    finish_fused(status);
+}
+
+void Communicator::finish_one(Operation& operation, Status status) {
   operation.done_ticks = clock_.now();
   if (Record* record = operation.record) {
     record->last_peer = operation.last_peer;

@@ -12,6 +12,7 @@
 
 #include "src/base/clock.h"
 #include "src/base/config.h"
+#include "src/comm/fusion.h"
 #include "src/comm/operation.h"
 #include "src/comm/point_to_point.h"
 #include "src/comm/process.h"
@@ -140,6 +141,8 @@ class Communicator {
   Result<Operation*> prepare(const Call& call, int* source = nullptr);
   /// Queues it. On an error it is finished with that error, too.
   Status submit(Operation& operation);
+  /// Queues the operations of a group, of which small ones may share exchanges. On an error all are finished with it.
+  Status submit_group(const std::vector<Operation*>& operations);
   /// Drives until `operation` is done or `timeout_ns` (< 0: none) has passed: in_progress.
   Status wait(Operation& operation, std::int64_t timeout_ns);
   /// One round of progress if nobody else drives.
@@ -149,6 +152,8 @@ class Communicator {
   /// Ok, or the error that ended this communicator. Any thread.
   Status status();
   std::string explain(tutti_collective what, std::uint64_t bytes);
+  /// Messages that this rank has sent so far. Only while no operation runs.
+  std::uint64_t messages_sent() const { return channels_.messages_sent(); }
   void set_event_hook(void (*hook)(const tutti_event*, void*), void* argument);
 
   /// Called by the process's watcher.
@@ -195,6 +200,14 @@ class Communicator {
   void finish_point_to_point(Operation* operation, Status status);
   void check_point_to_point();
   void enqueue(Operation* operation);
+  void enqueue_locked(Operation* operation);
+  void finish_one(Operation& operation, Status status);
+
+  // fusion.cc: operations of a group that share an exchange
+  enum class Fused : std::uint8_t { no, running, ended };
+  Fused start_fused(Operation& first);
+  void announce_fused();
+  void finish_fused(const Status& status);
 
   // small_call.cc: the short way of small blocking calls
   bool is_idle() const {
@@ -212,6 +225,7 @@ class Communicator {
   Result<CallEntry*> find_entry(const Call& call);
   Status fill_entry(CallEntry& entry, const Call& call);
   void cut(CallEntry& entry, const Call& call) const;
+  void slice_up(Bindings& bindings, std::uint64_t longest, const Plan& plan) const;
   Status bind_kernel(Bindings& bindings, const Call& call) const;
   Status ensure_scratch(std::size_t bytes);
 
@@ -255,11 +269,13 @@ class Communicator {
   std::atomic_flag issuing_ = ATOMIC_FLAG_INIT;
   std::uint64_t next_number_ = 0;
   std::uint64_t splits_ = 0;
+  std::uint64_t groups_ = 0;
   Operation inline_;
 
   // State of the drive token's holder.
   std::atomic_flag driving_ = ATOMIC_FLAG_INIT;
-  Operation* current_ = nullptr;  // the running collective
+  Operation* current_ = nullptr;  // the running collective; the first one of a fused exchange
+  FusedExchange fused_;
   std::array<CallEntry, 64> entries_;
   std::array<SmallEntry, SmallEntry::kEntries> small_;
   std::uint64_t lookups_ = 0;

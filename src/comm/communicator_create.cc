@@ -316,7 +316,8 @@ Communicator::Communicator(CommunicatorParts parts)
       policy_(WaitPolicy::make(config_.spin_us(), ranks(), cores_)),
       epoch_bits_(kFirstEpoch << 48),
       timeout_ticks_(clock_.from_ns(config_.timeout_ns())),
-      compare_ticks_(clock_.from_ns(1'000'000)) {
+      compare_ticks_(clock_.from_ns(1'000'000)),
+      fused_(rank_, ranks()) {
   policy_.short_slices = policy_.crowded && config_.short_slices();
   if (policy_.crowded) control_->sleeping.fetch_or(kCrowded, std::memory_order_relaxed);
   point_to_point_ =

@@ -10,16 +10,31 @@ namespace tutti::core {
 namespace {
 
 /// What `page`'s owner called as operation `number`; false if it has not, or so long ago that it is forgotten.
-bool read_descriptor(const ControlPage& page, std::uint64_t number, Call& call, std::uint64_t& fingerprint) {
-  CallDescriptor::Content content;
+bool read_descriptor(const ControlPage& page, std::uint64_t number, Call& call, CallDescriptor::Content& content) {
   if (!page.descriptors[number % kDescriptors].read(number, content)) return false;
-  fingerprint = content.fingerprint;
   call.count = content.count;
   call.what = static_cast<tutti_collective>(content.call & 0xff);
   call.type = static_cast<tutti_dtype>((content.call >> 8) & 0xff);
   call.op = static_cast<tutti_op>((content.call >> 16) & 0xff);
   call.peer = static_cast<int>(content.call >> 32) - 1;
   return true;
+}
+
+/// "all_reduce int8 x 4 sum", or with all that share its exchange: "all_reduce int8 x 4 sum as #6 of 2 operations fused
+/// by a group (#5 all_reduce int8 x 9 sum, #6 all_reduce int8 x 4 sum)".
+std::string describe_called(const ControlPage& page, std::uint64_t number, const Call& call, std::uint64_t exchange) {
+  std::string text = describe(call);
+  if (exchange == 0) return text;
+  constexpr std::uint64_t kShown = 8;
+  const std::uint64_t first = exchange_first(exchange), operations = exchange_operations(exchange);
+  text += " as #" + std::to_string(number) + " of " + std::to_string(operations) + " operations fused by a group (";
+  for (std::uint64_t i = 0; i < operations && i < kShown; ++i) {
+    Call member;
+    CallDescriptor::Content content;
+    text += (i ? ", #" : "#") + std::to_string(first + i);
+    if (read_descriptor(page, first + i, member, content)) text += " " + describe(member);
+  }
+  return text + (operations > kShown ? ", ...)" : ")");
 }
 
 std::string rank_list(const std::vector<int>& ranks) {
@@ -42,10 +57,10 @@ std::string Communicator::last_operation_text() const {
   const std::uint64_t entered = control_->operation.load(std::memory_order_acquire);
   if (entered == 0) return "before any operation of communicator \"" + name_ + "\"";
   Call call;
-  std::uint64_t fingerprint = 0;
+  CallDescriptor::Content content;
   const bool running = control_->completed.load(std::memory_order_acquire) < entered;
-  std::string what = read_descriptor(*control_, entered - 1, call, fingerprint) ? operation_text(entered - 1, call)
-                                                                                : "op #" + std::to_string(entered - 1);
+  std::string what = read_descriptor(*control_, entered - 1, call, content) ? operation_text(entered - 1, call)
+                                                                            : "op #" + std::to_string(entered - 1);
   return (running ? "during " : "after ") + what + " of rank " + std::to_string(rank_);
 }
 
@@ -177,8 +192,8 @@ int Communicator::find_mismatch(std::uint64_t number, std::uint64_t fingerprint)
     const ControlPage& page = *channels_.peer(r).control;
     if (page.operation.load(std::memory_order_acquire) <= number) continue;  // has not called it yet
     Call call;
-    std::uint64_t theirs = 0;
-    if (read_descriptor(page, number, call, theirs) && theirs != fingerprint) return r;
+    CallDescriptor::Content theirs;
+    if (read_descriptor(page, number, call, theirs) && theirs.fingerprint != fingerprint) return r;
   }
   return -1;
 }
@@ -186,18 +201,29 @@ int Communicator::find_mismatch(std::uint64_t number, std::uint64_t fingerprint)
 /// The text of calls that differ. They may have parted earlier than at operation `number`: a broadcast's root, or a
 /// rank whose count is 0, is done without its peers. So the first difference that the pages still remember is told.
 Status Communicator::mismatch_with(int peer, std::uint64_t number, const Call& own) const {
-  for (std::uint64_t n = number - std::min<std::uint64_t>(number, kDescriptors - 1); n <= number; ++n) {
+  std::uint64_t end = number + 1;
+  CallDescriptor::Content own_content;
+  if (control_->descriptors[number % kDescriptors].read(number, own_content) && own_content.exchange != 0)
+    end = exchange_first(own_content.exchange) + exchange_operations(own_content.exchange);
+  for (std::uint64_t n = number - std::min<std::uint64_t>(number, kDescriptors - 1); n < end; ++n) {
     Call mine, theirs;
-    std::uint64_t my_fingerprint = 0, their_fingerprint = 0;
-    if (!read_descriptor(*control_, n, mine, my_fingerprint)) continue;
-    const int other = find_mismatch(n, my_fingerprint);
-    if (other < 0 || !read_descriptor(*channels_.peer(other).control, n, theirs, their_fingerprint)) continue;
+    CallDescriptor::Content my_content, their_content;
+    if (!read_descriptor(*control_, n, mine, my_content)) continue;
+    const int other = find_mismatch(n, my_content.fingerprint);
+    if (other < 0) continue;
+    const ControlPage& page = *channels_.peer(other).control;
+    if (!read_descriptor(page, n, theirs, their_content)) continue;
+    const bool grouped_alike = my_content.exchange == their_content.exchange;
+    // Operations that share an exchange differ all at once: tell the one that really does.
+    if (grouped_alike && my_content.exchange != 0 && describe(theirs) == describe(mine) && n + 1 < end) continue;
     std::string text = "op #" + std::to_string(n) + " (communicator \"" + name_ + "\"): rank " + std::to_string(other) +
-                       " called " + describe(theirs) + ", rank " + std::to_string(rank_) + " called " + describe(mine);
-    if (describe(theirs) == describe(mine)) text += ", by another algorithm";
+                       " called " + describe_called(page, n, theirs, their_content.exchange) + ", rank " +
+                       std::to_string(rank_) + " called " + describe_called(*control_, n, mine, my_content.exchange);
+    if (describe(theirs) == describe(mine)) text += grouped_alike ? ", by another algorithm" : ", grouped differently";
     return Status::error(TUTTI_MISMATCH, text, other)
         .with_remedy(
-            "every rank must call the same collectives in the same order with the same count, type, op and root");
+            "every rank must call the same collectives in the same order and groups, with the same count, type, op and "
+            "root");
   }
   const std::uint64_t at = channels_.peer(peer).control->operation.load(std::memory_order_acquire);
   return Status::error(TUTTI_MISMATCH,

@@ -15,7 +15,7 @@ Group& Group::current() {
 
 void Group::add_operation(Operation* operation, bool blocking) {
   if (!blocking) operation->retain();
-  operations_.push_back({operation, blocking});
+  operations_.push_back({operation, blocking, false});
 }
 
 Status Group::run_creations() {
@@ -52,14 +52,32 @@ Status Group::end() {
   };
   if (!creations_.empty()) note(run_creations());
   creations_.clear();
-  std::vector<Entry> operations;
-  operations.swap(operations_);
-  for (const Entry& entry : operations) note(entry.operation->communicator->submit(*entry.operation));
-  for (const Entry& entry : operations) {
+  note(run_operations());
+  return first;
+}
+
+Status Group::run_operations() {
+  Status first;
+  const auto note = [&first](Status status) {
+    if (first.is_ok() && !status.is_ok()) first = std::move(status);
+  };
+  for (std::size_t i = 0; i < operations_.size(); ++i) {
+    Communicator* const communicator = operations_[i].operation->communicator;
+    if (operations_[i].submitted) continue;
+    members_.clear();
+    for (std::size_t j = i; j < operations_.size(); ++j) {
+      if (operations_[j].submitted || operations_[j].operation->communicator != communicator) continue;
+      operations_[j].submitted = true;
+      members_.push_back(operations_[j].operation);
+    }
+    note(members_.size() == 1 ? communicator->submit(*members_.front()) : communicator->submit_group(members_));
+  }
+  for (const Entry& entry : operations_) {
     Operation& operation = *entry.operation;
     if (entry.blocking) note(operation.done() ? operation.status() : operation.communicator->wait(operation, -1));
     operation.release();
   }
+  operations_.clear();
   return first;
 }
 

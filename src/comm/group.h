@@ -19,8 +19,8 @@ class Group {
   /// Whether the calling thread's group is open, for the shortest path: one load, no call.
   static bool any_open() { return depth_ > 0; }
   /// At the outermost end: creations run (side by side, since the ranks of one communicator wait for each other), then
-  /// operations start in the order of the calls, then those without a handle are waited for. The first error is
-  /// returned; all is ended.
+  /// operations start in the order of the calls (each communicator's together), then those without a handle are waited
+  /// for. The first error is returned; all is ended.
   Status end();
 
   /// `create` runs on some thread at the end. Those of one `parent` (null: none) run one after the other, as calls of
@@ -44,13 +44,16 @@ class Group {
   struct Entry {
     Operation* operation;
     bool blocking;
+    bool submitted;
   };
   Status run_creations();
+  Status run_operations();
 
   // Static, so that asking costs no construction; initial-exec, so that it costs no call.
   [[gnu::tls_model("initial-exec")]] static constinit thread_local int depth_;
   std::vector<Creation> creations_;
   std::vector<Entry> operations_;
+  std::vector<Operation*> members_;  // of one communicator
   Status error_;
 };
 

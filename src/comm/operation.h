@@ -53,6 +53,8 @@ class Operation {
   Call call;
   Communicator* communicator = nullptr;  ///< may be gone once done
   std::uint64_t number = 0;
+  std::uint64_t group = 0;     ///< operations of one communicator with equal numbers were submitted together; 0: alone
+  std::uint64_t exchange = 0;  ///< pack_exchange of the operations that share its exchange; 0: none
   std::string algorithm_copy;  ///< keeps Call::algorithm alive for asynchronous calls
   CpuExecution execution;
   CallEntry* entry = nullptr;

@@ -1,7 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 // Protocol, over one mailbox lane per ordered pair:
 //
-//   EAGER {tag, bytes, data}   up to 4 KiB: the send is complete once the message lies in the mailbox
+//   EAGER {tag, bytes, data}   up to 4 KiB: the send is complete once the message lies in the mailbox; several that are
+//                              ready together share one message, each on an 8-byte boundary
 //   RTS {tag, bytes, id}       announces a larger message (or a small one when 64 KiB lie unmatched at the receiver)
 //   CTS {id}                   from the receiver once a receive matches
 //   DATA {id, piece}           pieces in order; the send is complete when the last one lies in the FIFO
@@ -264,15 +265,40 @@ class PointToPointImpl final : public PointToPoint {
           (channel->fingerprint() & ~kLengthMask) == kLengthTag ? channel->data(length) : nullptr;
       Header header{};
       if (message && length >= sizeof header) std::memcpy(&header, message, sizeof header);
-      const bool carries = header.kind == Kind::eager || header.kind == Kind::data;
-      if (length < sizeof header || !message || (carries && header.bytes != length - sizeof header)) {
+      if (length < sizeof header || !message) {
         malformed(rank);
         return moved;
       }
-      handle(rank, header, message + sizeof header, *channel);
+      if (header.kind == Kind::eager) {
+        if (!take_eager(rank, message, length, *channel)) return moved;
+      } else {
+        if (header.kind == Kind::data && header.bytes != length - sizeof header) {
+          malformed(rank);
+          return moved;
+        }
+        handle(rank, header, message + sizeof header, *channel);
+      }
       channel->release(length);
       moved = true;
     }
+  }
+
+  /// One or several eager messages; false if they are malformed.
+  bool take_eager(int rank, const std::byte* message, std::uint64_t length, ReceiveChannel& channel) {
+    for (std::uint64_t at = 0; at < length;) {
+      Header header{};
+      if (length - at >= sizeof header) std::memcpy(&header, message + at, sizeof header);
+      at += sizeof header;
+      // The last one ends the message: what is left over belongs to nobody.
+      if (header.kind != Kind::eager || header.bytes > length - at) {
+        malformed(rank);
+        return false;
+      }
+      handle(rank, header, message + at, channel);
+      at += header.bytes;
+      if (at < length) at = padded(at);
+    }
+    return true;
   }
 
   void malformed(int rank) {
@@ -342,6 +368,49 @@ class PointToPointImpl final : public PointToPoint {
     return true;
   }
 
+  static std::uint64_t padded(std::uint64_t bytes) { return (bytes + 7) / 8 * 8; }
+
+  bool is_eager(const Peer& p, const SendChannel& channel, std::uint64_t bytes) const {
+    return bytes <= kEagerBytes && p.eager_sent - channel.eager_matched() + bytes <= kUnmatchedBytes;
+  }
+
+  /// Puts the first sends into one message if two or more fit.
+  bool push_together(int rank, Peer& p) {
+    SendChannel* channel = channels_.send(rank, kPointToPointLane);
+    if (!channel || p.sends.size() < 2) return false;
+    std::size_t count = 0;
+    std::uint64_t length = 0, data = 0;
+    for (const Send& send : p.sends) {
+      const std::uint64_t bytes = bytes_of(*send.operation);
+      const std::uint64_t end = padded(length) + sizeof(Header) + bytes;
+      if (end > kSmallMessage || !is_eager(p, *channel, data + bytes)) break;
+      length = end;
+      data += bytes;
+      ++count;
+    }
+    if (count < 2) return false;
+    std::byte* place = channel->reserve(length, fifo_bytes_);
+    if (!place) return false;
+    std::uint64_t at = 0;
+    for (std::size_t i = 0; i < count; ++i) {
+      const Send& send = p.sends[i];
+      const Header header = header_of(*send.operation, Kind::eager, send.id);
+      at = padded(at);
+      std::memcpy(place + at, &header, sizeof header);
+      at += sizeof header;
+      if (header.bytes) std::memcpy(place + at, send.operation->call.in, header.bytes);
+      at += header.bytes;
+    }
+    channel->commit(length, kLengthTag | length, epoch_bits_);
+    p.eager_sent += data;
+    for (; count > 0; --count) {
+      Operation* operation = p.sends.front().operation;
+      p.sends.pop_front();
+      finish(operation, {});
+    }
+    return true;
+  }
+
   bool push_out(int rank) {
     Peer& p = peer(rank);
     bool moved = false;
@@ -349,7 +418,7 @@ class PointToPointImpl final : public PointToPoint {
       p.clears.pop_front();
       moved = true;
     }
-    while (!p.sends.empty() && push_first(rank, p)) moved = true;
+    while (!p.sends.empty() && (push_together(rank, p) || push_first(rank, p))) moved = true;
     const std::uint64_t piece = std::max<std::uint64_t>(fifo_bytes_ / kPieceDivisor, kEagerBytes) - sizeof(Header);
     while (!p.streams.empty()) {
       Stream& stream = p.streams.front();
@@ -371,8 +440,7 @@ class PointToPointImpl final : public PointToPoint {
     const Send send = p.sends.front();
     const std::uint64_t bytes = bytes_of(*send.operation);
     SendChannel* channel = channels_.send(rank, kPointToPointLane);
-    const bool eager =
-        bytes <= kEagerBytes && channel && p.eager_sent - channel->eager_matched() + bytes <= kUnmatchedBytes;
+    const bool eager = channel && is_eager(p, *channel, bytes);
     const Header header = header_of(*send.operation, eager ? Kind::eager : Kind::rts, send.id);
     if (!put(rank, header, send.operation->call.in, eager ? bytes : 0)) return false;
     p.sends.pop_front();

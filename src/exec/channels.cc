@@ -46,6 +46,13 @@ void ChannelSet::drop_idle_fifos() {
     if (channel) channel->drop_idle_fifo();
 }
 
+std::uint64_t ChannelSet::messages_sent() const {
+  std::uint64_t messages = 0;
+  for (const auto& channel : send_)
+    if (channel) messages += channel->sequence();
+  return messages;
+}
+
 const std::byte* ChannelSet::remote_block(int peer, std::uint64_t offset, std::size_t bytes) {
   const MappedView& view = peers_[static_cast<std::size_t>(peer)].view;
   if (offset % kLineStride == 0 && offset < view.remote_bytes && bytes <= view.remote_bytes - offset)

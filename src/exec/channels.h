@@ -34,6 +34,8 @@ class ChannelSet {
   }
   /// Gives the memory of FIFOs back that nobody reads any more.
   void drop_idle_fifos();
+  /// Messages sent so far, over all peers and lanes.
+  std::uint64_t messages_sent() const;
   const Status& status() const { return status_; }
   ControlPage& own() const { return *peers_[static_cast<std::size_t>(rank_)].control; }
   const PeerEnd& peer(int rank) const { return peers_[static_cast<std::size_t>(rank)]; }

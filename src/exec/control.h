@@ -40,10 +40,12 @@ struct alignas(kLineStride) CallDescriptor {
   std::atomic<std::uint64_t> tag;
   // Two announcements as words: registration | generation << 32, offset.
   std::atomic<std::uint64_t> input[2], output[2];
+  std::atomic<std::uint64_t> exchange;  ///< pack_exchange of the operations that share its exchange; 0: it runs alone
 
   struct Content {
     std::uint64_t fingerprint = 0, count = 0, call = 0, tag = 0;
     Announcement input{}, output{};
+    std::uint64_t exchange = 0;
   };
   void write(std::uint64_t number, const Content& content) {
     // Whoever still reads what stood here before, and sees anything of the new content, sees this 0 afterwards: every
@@ -57,6 +59,7 @@ struct alignas(kLineStride) CallDescriptor {
     tag.store(content.tag, std::memory_order_release);
     store(input, content.input);
     store(output, content.output);
+    exchange.store(content.exchange, std::memory_order_release);
     sequence.store(number + 1, std::memory_order_release);
   }
   /// The same without tag and announcements.
@@ -81,6 +84,7 @@ struct alignas(kLineStride) CallDescriptor {
     content.tag = tag.load(std::memory_order_acquire);
     load(input, content.input);
     load(output, content.output);
+    content.exchange = exchange.load(std::memory_order_acquire);
     return sequence.load(std::memory_order_relaxed) == number + 1;
   }
 
@@ -103,6 +107,11 @@ constexpr std::uint64_t pack_call(tutti_collective what, tutti_dtype type, tutti
   return static_cast<std::uint64_t>(what) | static_cast<std::uint64_t>(type) << 8 |
          static_cast<std::uint64_t>(op) << 16 | static_cast<std::uint64_t>(static_cast<std::uint32_t>(root + 1)) << 32;
 }
+
+/// Consecutive operations of a group that run as one exchange: number of the first, and how many.
+constexpr std::uint64_t pack_exchange(std::uint64_t first, std::uint64_t operations) { return first << 8 | operations; }
+constexpr std::uint64_t exchange_first(std::uint64_t word) { return word >> 8; }
+constexpr std::uint64_t exchange_operations(std::uint64_t word) { return word & 0xff; }
 
 /// Why a communicator ended, as one word: first writer wins on rank 0's page, then everyone gets a copy. The text lies
 /// on the author's page.
