@@ -20,7 +20,7 @@ using testing::TestGroup;
 // ---- what fuses --------------------------------------------------------------------------------------------------
 
 TEST(WorthFusing, while_packing_costs_less_than_the_rounds_it_saves) {
-  const LinkCost link{"test", 100.0, 10.0, 0.1, 0.1, 0.05};
+  const LinkCost link{"test", 100.0, 10.0, 0.1, 0.1, 0.05, {}};
   const RowCost row{2, 1, 1, 5};  // saves 2 * 100 + 5 * 10 ns; packing costs 2 * 0.05 ns per byte
   EXPECT_TRUE(worth_fusing(row, link, 2499));
   EXPECT_FALSE(worth_fusing(row, link, 2500));
@@ -36,7 +36,8 @@ TEST(WorthFusing, while_packing_costs_less_than_the_rounds_it_saves) {
 
 // ---- the same bits -----------------------------------------------------------------------------------------------
 
-constexpr std::uint64_t kCounts[] = {1, 64, 7, 0, 100, 33};
+/// Small enough to fuse whatever the machine costs.
+constexpr std::uint64_t kCounts[] = {1, 24, 7, 0, 30, 9};
 
 struct Buffers {
   std::vector<std::byte> in, out;
@@ -182,7 +183,7 @@ TEST(Fusion, sixty_four_small_operations_take_the_messages_of_two) {
             for (const auto& each : reduces.data)
               ASSERT_EQ(each, std::vector<float>(8, static_cast<float>(comm->ranks())));
           },
-          fuse ? "timeout=30s" : "timeout=30s;group_fusion=0");
+          fuse ? "timeout=30s;cost=default" : "timeout=30s;cost=default;group_fusion=0");
     const auto all = static_cast<std::uint64_t>(ranks);
     EXPECT_LE(with, 2 * all * all) << "2 exchanges of at most one message to every rank";
     EXPECT_GE(without, 64 * all);
@@ -201,7 +202,7 @@ TEST(Fusion, allocates_nothing_of_its_own_in_the_steady_state) {
           for (int i = 0; i < 50; ++i) ASSERT_TRUE(reduces.run(*comm).is_ok());
           allocations[fuse] = testing::allocations() - before;
         },
-        fuse ? "timeout=30s" : "timeout=30s;group_fusion=0");
+        fuse ? "timeout=30s;cost=default" : "timeout=30s;cost=default;group_fusion=0");
   EXPECT_GT(allocations[false], 0u) << "the operations themselves, and what their executions hold";
   EXPECT_LE(allocations[true], allocations[false]);
 }
@@ -415,15 +416,10 @@ TEST(Fusion, the_same_buffer_may_be_gathered_or_broadcast_twice) {
         first.out = shifted.data();
         second.in = shifted.data() + 2;
       }
+      if (what == TUTTI_BROADCAST && comm->rank() != 1) return;  // reads nothing
       TestGroup dependent;
       dependent.add(*comm, first);
       dependent.add(*comm, second);
-      const bool reads = what == TUTTI_ALL_GATHER || comm->rank() == 1;
-      if (!reads) {  // this rank's part of the broadcasts is in order, its peers do not take part
-        comm->abort("the others refused");
-        EXPECT_FALSE(dependent.run().is_ok());
-        return;
-      }
       EXPECT_EQ(dependent.run().code(), TUTTI_INVALID_ARGUMENT);
     });
 }
@@ -451,7 +447,7 @@ TEST(Fusion, a_withheld_exchange_ends_with_every_operation_failed) {
         }
         over = true;
       },
-      "timeout=200ms;init_timeout=30s");
+      "timeout=200ms;init_timeout=30s;cost=default");
 }
 
 }  // namespace

@@ -25,7 +25,7 @@ inline tutti_config config_of(const char* settings) {
 }
 
 inline void spawn(int ranks, const std::function<void(Rank)>& body,
-                  const char* settings = "timeout=30s;init_timeout=30s") {
+                  const char* settings = "timeout=30s;init_timeout=30s;cost=default") {
   const UniqueIdBytes id = std::move(make_unique_id()).value();
   const tutti_config config = config_of(settings);
   std::vector<std::thread> threads;
