@@ -104,7 +104,8 @@ void expect_same_bits(Communicator& comm, Call call, const std::string& what) {
 class SameBits : public ::testing::TestWithParam<int> {};
 
 TEST_P(SameBits, for_every_row_type_and_operator) {
-  constexpr tutti_collective kWhat[] = {TUTTI_ALL_REDUCE, TUTTI_REDUCE_SCATTER, TUTTI_ALL_GATHER, TUTTI_BROADCAST};
+  constexpr tutti_collective kWhat[] = {TUTTI_ALL_REDUCE, TUTTI_REDUCE_SCATTER, TUTTI_ALL_GATHER, TUTTI_BROADCAST,
+                                        TUTTI_REDUCE,     TUTTI_GATHER,         TUTTI_SCATTER,    TUTTI_ALL_TO_ALL};
   spawn(GetParam(), [&](Rank comm) {
     for (const tutti_collective what : kWhat)
       for (const Algorithm& row : algorithms()) {
