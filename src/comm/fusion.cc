@@ -227,7 +227,7 @@ void Communicator::announce_fused() {
   const auto& operations = fused_.operations();
   Operation& first = *operations.front();
   const std::uint64_t now = clock_.now();
-  const std::uint64_t hash = fused_.hash() ^ (first.number * 0x9e3779b97f4a7c15ULL);
+  const std::uint64_t hash = mixed(fused_.hash(), first.number);
   std::uint64_t deadline = UINT64_MAX;
   look_ticks_ = 0;
   for (std::size_t i = 0; i < operations.size(); ++i) {

@@ -29,6 +29,11 @@ struct Announcement {
   std::uint64_t offset = 0;        ///< in the process's arena; ~0: registered, but not memory that peers can map
 };
 
+/// Consecutive operations of a group that run as one exchange: number of the first, and how many.
+constexpr std::uint64_t pack_exchange(std::uint64_t first, std::uint64_t operations) { return first << 8 | operations; }
+constexpr std::uint64_t exchange_first(std::uint64_t word) { return word >> 8; }
+constexpr std::uint64_t exchange_operations(std::uint64_t word) { return word & 0xff; }
+
 /// What a rank called, readable by every local peer: the text of a mismatch is made from two of these. It is the
 /// operation's announcement line as well. Written by its rank, `sequence` last; readers copy and check that it did not
 /// change.
@@ -40,7 +45,8 @@ struct alignas(kLineStride) CallDescriptor {
   std::atomic<std::uint64_t> tag;
   // Two announcements as words: registration | generation << 32, offset.
   std::atomic<std::uint64_t> input[2], output[2];
-  std::atomic<std::uint64_t> exchange;  ///< pack_exchange of the operations that share its exchange; 0: it runs alone
+  /// pack_exchange of the operations that share its exchange; one that does not hold the number: it runs alone.
+  std::atomic<std::uint64_t> exchange;
 
   struct Content {
     std::uint64_t fingerprint = 0, count = 0, call = 0, tag = 0;
@@ -85,6 +91,8 @@ struct alignas(kLineStride) CallDescriptor {
     load(input, content.input);
     load(output, content.output);
     content.exchange = exchange.load(std::memory_order_acquire);
+    // write_plain() leaves the word of an operation that stood here before.
+    if (number - exchange_first(content.exchange) >= exchange_operations(content.exchange)) content.exchange = 0;
     return sequence.load(std::memory_order_relaxed) == number + 1;
   }
 
@@ -107,11 +115,6 @@ constexpr std::uint64_t pack_call(tutti_collective what, tutti_dtype type, tutti
   return static_cast<std::uint64_t>(what) | static_cast<std::uint64_t>(type) << 8 |
          static_cast<std::uint64_t>(op) << 16 | static_cast<std::uint64_t>(static_cast<std::uint32_t>(root + 1)) << 32;
 }
-
-/// Consecutive operations of a group that run as one exchange: number of the first, and how many.
-constexpr std::uint64_t pack_exchange(std::uint64_t first, std::uint64_t operations) { return first << 8 | operations; }
-constexpr std::uint64_t exchange_first(std::uint64_t word) { return word >> 8; }
-constexpr std::uint64_t exchange_operations(std::uint64_t word) { return word & 0xff; }
 
 /// Why a communicator ended, as one word: first writer wins on rank 0's page, then everyone gets a copy. The text lies
 /// on the author's page.
