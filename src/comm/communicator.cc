@@ -438,6 +438,7 @@ Status Communicator::drive_until_done(Operation& operation, std::int64_t timeout
       if (!counted) {
         counted = true;
         waiters_.fetch_add(1, std::memory_order_relaxed);
+        tell_blocked(&operation);
       }
       if (driving) {
         if (current_) look_around(*current_);
@@ -460,7 +461,10 @@ Status Communicator::drive_until_done(Operation& operation, std::int64_t timeout
     }
   }
   if (driving) stop_driving();
-  if (counted) waiters_.fetch_sub(1, std::memory_order_relaxed);
+  if (counted) {
+    tell_blocked(nullptr);
+    waiters_.fetch_sub(1, std::memory_order_relaxed);
+  }
   if (!operation.done())
     return Status::error(TUTTI_IN_PROGRESS, operation_text(operation.number, operation.call) + " has not finished yet");
   return operation.status();
@@ -513,27 +517,24 @@ void Communicator::check_point_to_point() {
   if (!current_) control_->heartbeat.fetch_add(1, std::memory_order_relaxed);
   if (now < next_point_to_point_look_) return;
   next_point_to_point_look_ = now + compare_ticks_;
-  int peer = -1;
-  for (int r = 0; r < ranks() && peer < 0; ++r)
-    if (r != rank_ && control_->left(r, ranks()).load(std::memory_order_acquire) != 0 && point_to_point_->waits_for(r))
-      peer = r;
-  // What it sent before it left may still lie there.
-  if (peer >= 0 && !point_to_point_->advance()) {
-    fail(Status::error(TUTTI_PEER_LOST,
-                       "rank " + std::to_string(peer) + " has left communicator \"" + name_ + "\" while rank " +
-                           std::to_string(rank_) + " waits for its send or receive",
-                       peer));
+  int gone = 0, peer = -1, last = -1;
+  for (int r = 0; r < ranks(); ++r) {
+    if (r == rank_ || control_->left(r, ranks()).load(std::memory_order_acquire) == 0) continue;
+    ++gone;
+    last = r;
+    if (peer < 0 && point_to_point_->waits_for(r)) peer = r;
+  }
+  const bool alone = gone > 0 && gone == ranks() - 1 && point_to_point_->waits_for_any();
+  // What they sent before they left may still lie there.
+  if ((peer >= 0 || alone) && !point_to_point_->advance()) {
+    const std::string who = peer >= 0 ? "rank " + std::to_string(peer) + " has left" : "every other rank has left";
+    fail(Status::error(
+        TUTTI_PEER_LOST,
+        who + " communicator \"" + name_ + "\" while rank " + std::to_string(rank_) + " waits for its send or receive",
+        peer >= 0 ? peer : last));
     return;
   }
-  if (const Operation* late = point_to_point_->overdue(now)) {
-    const int culprit = late->call.peer;
-    fail(Status::error(TUTTI_TIMEOUT,
-                       operation_text(late->number, late->call) + ": no matching call " +
-                           (culprit >= 0 ? "from rank " + std::to_string(culprit) : std::string("from any rank")) +
-                           " before the deadline",
-                       culprit)
-             .with_remedy("check peer and tag on both sides; longer: tutti_call.timeout_s or the timeout knob"));
-  }
+  if (const Operation* late = point_to_point_->overdue(now)) fail(late_point_to_point(*late));
 }
 
 }  // namespace tutti::core

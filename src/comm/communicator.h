@@ -12,6 +12,7 @@
 
 #include "src/base/clock.h"
 #include "src/base/config.h"
+#include "src/comm/deadlock.h"
 #include "src/comm/fusion.h"
 #include "src/comm/operation.h"
 #include "src/comm/point_to_point.h"
@@ -228,6 +229,11 @@ class Communicator {
   void slice_up(Bindings& bindings, std::uint64_t longest, const Plan& plan) const;
   Status bind_kernel(Bindings& bindings, const Call& call) const;
   Status ensure_scratch(std::size_t bytes);
+
+  // deadlock.cc
+  void tell_blocked(const Operation* operation);
+  WaitChain waits_from(int rank, const Operation* own) const;
+  Status late_point_to_point(const Operation& late) const;
 
   // diagnosis.cc: errors
   void fail(const Status& status);

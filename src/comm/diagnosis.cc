@@ -262,6 +262,11 @@ Status Communicator::timed_out(const Operation& operation) const {
             std::to_string(ranks()) + " ranks have; rank " + std::to_string(culprit) +
             (at == 0 ? " has called nothing yet" : (done ? " finished op #" : " is in op #") + std::to_string(at - 1)) +
             ")";
+    // It may sit in a send or receive that needs this rank.
+    if (blocked_kind(channels_.peer(culprit).control->blocked.load(std::memory_order_acquire)) != Blocked::no) {
+      const WaitChain chain = waits_from(culprit, nullptr);
+      text += (chain.deadlock ? "; deadlock: " : "; ") + chain.text;
+    }
   } else if (!frozen.empty()) {
     culprit = frozen.front();
     text += (frozen.size() == 1 ? "rank " : "ranks ") + rank_list(frozen) + (frozen.size() == 1 ? " has" : " have") +

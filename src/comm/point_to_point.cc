@@ -115,6 +115,11 @@ class PointToPointImpl final : public PointToPoint {
                        [rank](const Operation* operation) { return operation->call.peer == rank; });
   }
 
+  bool waits_for_any() const override {
+    return std::any_of(posted_.begin(), posted_.end(),
+                       [](const Operation* operation) { return operation->call.peer == TUTTI_ANY_SOURCE; });
+  }
+
   const Operation* overdue(std::uint64_t now) const override {
     const auto late = [now](const Operation* operation) { return operation && now >= operation->deadline_ticks; };
     for (const Operation* operation : posted_)

@@ -30,6 +30,8 @@ class PointToPoint {
   virtual void fail(const Status& status) = 0;
   /// Something unfinished needs this peer. A receive from any source does not: others may still send.
   virtual bool waits_for(int peer) const = 0;
+  /// A receive from any source is unfinished.
+  virtual bool waits_for_any() const = 0;
   /// An unfinished operation whose deadline is past, or null.
   virtual const Operation* overdue(std::uint64_t now_ticks) const = 0;
 };

@@ -116,6 +116,17 @@ constexpr std::uint64_t pack_call(tutti_collective what, tutti_dtype type, tutti
          static_cast<std::uint64_t>(op) << 16 | static_cast<std::uint64_t>(static_cast<std::uint32_t>(root + 1)) << 32;
 }
 
+/// What a rank's caller waits in, as one word: kind, peer and tag of a send or receive, or the low half of a
+/// collective's number in the tag's place.
+enum class Blocked : std::uint8_t { no = 0, send, recv, collective };
+constexpr std::uint64_t pack_blocked(Blocked kind, int peer, std::uint32_t tag) {
+  return static_cast<std::uint64_t>(kind) | static_cast<std::uint64_t>((peer + 1) & 0xffffff) << 8 |
+         std::uint64_t{tag} << 32;
+}
+constexpr Blocked blocked_kind(std::uint64_t word) { return static_cast<Blocked>(word & 3); }
+constexpr int blocked_peer(std::uint64_t word) { return static_cast<int>((word >> 8) & 0xffffff) - 1; }
+constexpr std::uint32_t blocked_tag(std::uint64_t word) { return static_cast<std::uint32_t>(word >> 32); }
+
 /// Why a communicator ended, as one word: first writer wins on rank 0's page, then everyone gets a copy. The text lies
 /// on the author's page.
 constexpr std::uint64_t pack_verdict(tutti_code code, int culprit, int author) {
@@ -137,6 +148,8 @@ struct ControlPage {
   std::atomic<std::uint64_t> waiting;                         ///< rank + 1 it waits for | step << 32; 0: does not wait
   std::atomic<std::uint64_t> heartbeat;  ///< counts while it waits: a frozen one is stopped or elsewhere
   std::atomic<std::uint64_t> member_id;
+  std::atomic<std::uint64_t> blocked;        ///< pack_blocked of the call that its caller waits in; 0: none
+  std::atomic<std::uint64_t> blocked_bytes;  ///< of that send or receive
   // Written by any peer, once.
   alignas(kLineStride) std::atomic<std::uint64_t> verdict;
   // Sleeping: the owner sets `sleeping` and waits on `doorbell`; whoever stores something for it looks and rings.

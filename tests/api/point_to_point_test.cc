@@ -271,5 +271,103 @@ TEST(SendRecv, a_receive_without_a_sender_ends_at_its_deadline) {
   });
 }
 
+// ---- deadlocks ---------------------------------------------------------------------------------------------------
+
+/// A ring of blocking sends before any receive.
+tutti::Status send_around(Communicator& comm, std::size_t bytes) {
+  std::vector<std::uint8_t> out(bytes), in(bytes);
+  const int next = (comm.rank() + 1) % comm.ranks(), previous = (comm.rank() + comm.ranks() - 1) % comm.ranks();
+  if (tutti::Status status = comm.send(out, next, 5); !status.is_ok()) return status;
+  return comm.recv(in, previous, 5);
+}
+
+TEST(Deadlock, a_ring_of_blocking_sends_is_fine_up_to_4_KiB) {
+  for (const int ranks : {2, 3}) spawn(ranks, [](Communicator& comm) { EXPECT_STATUS_OK(send_around(comm, 4096)); });
+}
+
+TEST(Deadlock, a_ring_of_larger_ones_is_reported_with_its_circle) {
+  const auto hop = [](int from, int to) {
+    return "rank " + std::to_string(from) + " waits in send to " + std::to_string(to) + " (tag 5, 1 MiB) -> ";
+  };
+  for (const int ranks : {2, 3})
+    spawn({.ranks = ranks, .settings = "timeout=300ms"}, [&](Communicator& comm) {
+      const tutti::Status status = send_around(comm, 1 << 20);
+      EXPECT_EQ(status.code(), Code::timeout) << to_string(status);
+      // Whoever's deadline came first begins.
+      bool found = false;
+      for (int first = 0; first < ranks; ++first) {
+        std::string circle = "deadlock: ";
+        for (int i = 0; i < ranks; ++i) circle += hop((first + i) % ranks, (first + i + 1) % ranks);
+        found = found || status.text().find(circle + "rank " + std::to_string(first)) != std::string::npos;
+      }
+      EXPECT_TRUE(found) << status.text();
+      EXPECT_NE(status.text().find("one group"), std::string::npos) << status.text();
+    });
+}
+
+TEST(Deadlock, receives_before_sends_and_a_collective_in_the_circle_are_named) {
+  spawn({.ranks = 2, .settings = "timeout=300ms"}, [](Communicator& comm) {
+    std::vector<int> data(10);
+    const tutti::Status status = comm.recv(data, 1 - comm.rank(), 7);
+    EXPECT_EQ(status.code(), Code::timeout) << to_string(status);
+    EXPECT_NE(status.text().find("deadlock: rank"), std::string::npos) << status.text();
+    EXPECT_NE(status.text().find("waits in recv from 0 (tag 7, 40 bytes)"), std::string::npos) << status.text();
+    EXPECT_NE(status.text().find("waits in recv from 1 (tag 7, 40 bytes)"), std::string::npos) << status.text();
+  });
+  spawn({.ranks = 2, .settings = "timeout=300ms"}, [](Communicator& comm) {
+    std::vector<int> data(10);
+    const tutti::Status status = comm.rank() == 0 ? comm.barrier() : comm.recv(data, 0, 7);
+    EXPECT_EQ(status.code(), Code::timeout) << to_string(status);
+    EXPECT_NE(status.text().find("deadlock: rank"), std::string::npos) << status.text();
+    EXPECT_NE(status.text().find("rank 0 waits in op #0"), std::string::npos) << status.text();
+    EXPECT_NE(status.text().find("rank 1 waits in recv from 0 (tag 7, 40 bytes)"), std::string::npos) << status.text();
+  });
+}
+
+TEST(Deadlock, a_peer_that_is_only_late_is_none) {
+  std::atomic<bool> over{false};
+  spawn(2, [&](Communicator& comm) {
+    if (comm.rank() == 1) {
+      ASSERT_TRUE(eventually([&] { return over.load(); }));
+      return;
+    }
+    std::vector<std::uint8_t> data(1 << 20);
+    const tutti::Status status = comm.send(data, 1, 5, {.timeout = milliseconds(150)});
+    over = true;
+    EXPECT_EQ(status.code(), Code::timeout) << to_string(status);
+    EXPECT_EQ(status.text().find("deadlock"), std::string::npos) << status.text();
+    EXPECT_NE(status.text().find("rank 1 is in no call of this communicator"), std::string::npos) << status.text();
+  });
+}
+
+// ---- peers that leave --------------------------------------------------------------------------------------------
+
+TEST(AnySource, ends_when_every_other_rank_has_left_and_not_before) {
+  std::atomic<bool> first_left{false};
+  spawn(3, [&](Communicator& comm) {
+    std::vector<int> value(1, comm.rank());
+    if (comm.rank() == 1) {
+      comm = Communicator();
+      first_left = true;
+      return;
+    }
+    ASSERT_TRUE(eventually([&] { return first_left.load(); }));
+    if (comm.rank() == 2) {
+      ASSERT_STATUS_OK(comm.send(value, 0));
+      return;  // leaves
+    }
+    // One has gone, the other can still send.
+    int source = -1;
+    ASSERT_STATUS_OK(comm.recv(value, any_source, 0, &source));
+    EXPECT_EQ(source, 2);
+    EXPECT_EQ(value[0], 2);
+    const std::int64_t begin = now_ns();
+    const tutti::Status status = comm.recv(value, any_source);
+    EXPECT_EQ(status.code(), Code::peer_lost) << to_string(status);
+    EXPECT_NE(status.text().find("every other rank has left"), std::string::npos) << status.text();
+    EXPECT_LT(now_ns() - begin, 15'000'000'000) << "the deadline is far later";
+  });
+}
+
 }  // namespace
 }  // namespace api_test
