@@ -75,7 +75,24 @@ RankView view_rank(const RecorderSnapshot& snapshot, const RecorderSlot& slot) {
       if (current == nullptr || number(&record) < number(current)) current = &record;
     }
   }
+  // Sends and receives have numbers of their own; they are the news where no collective runs, or when they came last.
+  const Record* transfer = nullptr;
+  for (const Record& record : slot.transfers) {
+    if (number(&record) == 0) continue;
+    const std::uint64_t done = record.done.load(std::memory_order_relaxed);
+    if (done != 0) {
+      if (last == nullptr || done > last->done.load(std::memory_order_relaxed)) last = &record;
+    } else {
+      ++view.queued;
+      if (transfer == nullptr || number(&record) < number(transfer)) transfer = &record;
+    }
+  }
   if (last != nullptr) view.last = view_operation(snapshot, *last);
+  if (current == nullptr && transfer != nullptr) {
+    view.current = view_operation(snapshot, *transfer);
+    --view.queued;
+    if (transfer->peer >= 0 && transfer->peer < slot.ranks) view.waiting_on = transfer->peer;
+  }
   if (current != nullptr) {
     view.current = view_operation(snapshot, *current);
     --view.queued;  // the current one itself

@@ -238,7 +238,8 @@ void Communicator::publish(const Operation& operation, std::uint64_t fingerprint
 void Communicator::record(Operation& operation, std::uint64_t fingerprint, const Announcement& input,
                           const Announcement& output) {
   const Call& call = operation.call;
-  Record& record = recorder_->records[operation.number % kRecordsPerCommunicator];
+  Record& record = is_point_to_point(call.what) ? recorder_->transfers[operation.number % kTransfersPerCommunicator]
+                                                : recorder_->records[operation.number % kRecordsPerCommunicator];
   record.sequence.store(0, std::memory_order_relaxed);
   record.fingerprint = fingerprint;
   record.count = call.count;
@@ -491,9 +492,11 @@ void Communicator::start_point_to_point(Operation* operation) {
   // The inline operation was a collective before.
   operation->row = nullptr;
   operation->entry = nullptr;
-  operation->record = nullptr;
+  operation->source = -1;
   operation->started_ticks = clock_.now();
   operation->deadline_ticks = operation->started_ticks + timeout_ticks(operation->call);
+  record(*operation, 0, {}, {});
+  operation->record->bytes = operation->call.count * dtype_bytes(operation->call.type);
   operation->state.store(Operation::State::running, std::memory_order_release);  // pairs with fill_times()
   if (hook_.load(std::memory_order_relaxed)) emit(TUTTI_EVENT_BEGIN, *operation, TUTTI_IN_PROGRESS);
   point_to_point_active_ = true;
@@ -507,6 +510,12 @@ void Communicator::finish_point_to_point(Operation* operation, Status status) {
   if (status.code() == TUTTI_MISMATCH || status.code() == TUTTI_INTERNAL || status.code() == TUTTI_UNAVAILABLE) {
     fail(std::move(status).with_context(operation_text(operation->number, operation->call)));
     status = this->status();
+  }
+  // It may have been forgotten meanwhile: others of a long life have passed it.
+  if (Record& record = *operation->record; record.sequence.load(std::memory_order_relaxed) == operation->number + 1) {
+    record.last_peer = operation->source;
+    record.code = status.code();
+    record.done.store(operation->done_ticks, std::memory_order_release);
   }
   if (hook_.load(std::memory_order_relaxed)) emit(TUTTI_EVENT_END, *operation, status.code());
   conclude(*operation, std::move(status));

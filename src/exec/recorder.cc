@@ -17,6 +17,7 @@
 #include <cstring>
 #include <deque>
 #include <mutex>
+#include <span>
 #include <unordered_map>
 
 #include "src/base/clock.h"
@@ -104,9 +105,10 @@ std::int64_t last_activity_ns(const std::string& path) {
   const RecorderSnapshot& read = snapshot.value();
   std::uint64_t last = read.start_ticks;
   for (const auto& slot : read.slots)
-    for (const Record& record : slot->records)
-      if (record.sequence.load(std::memory_order_relaxed) != 0)
-        last = std::max({last, record.issued, record.started, record.done.load(std::memory_order_relaxed)});
+    for (const std::span<const Record> ring : {std::span<const Record>(slot->records), {slot->transfers}})
+      for (const Record& record : ring)
+        if (record.sequence.load(std::memory_order_relaxed) != 0)
+          last = std::max({last, record.issued, record.started, record.done.load(std::memory_order_relaxed)});
   const double ns = static_cast<double>(last - read.start_ticks) / read.ticks_per_ns;
   return static_cast<std::int64_t>(read.start_realtime_ns) + static_cast<std::int64_t>(std::min(ns, 9e18 / 4));
 }

@@ -15,6 +15,7 @@
 namespace tutti::core {
 
 constexpr int kRecordsPerCommunicator = 256;
+constexpr int kTransfersPerCommunicator = 64;
 
 /// One operation. Times are ticks of the recorder's clock (file header: ticks -> ns); 0: not yet. Written by its rank
 /// only; a reader copies, then checks that `sequence` did not change.
@@ -35,7 +36,8 @@ struct alignas(128) Record {
 };
 static_assert(sizeof(Record) == 128);
 
-/// The slot of one communicator: header and ring of records; operation n is in records[n % kRecordsPerCommunicator].
+/// The slot of one communicator: header and rings of records. Collective n is in records[n % kRecordsPerCommunicator];
+/// sends and receives are numbered by themselves, n is in transfers[n % kTransfersPerCommunicator].
 struct alignas(4096) RecorderSlot {
   std::uint64_t communicator_id;
   std::int32_t rank, ranks;
@@ -46,8 +48,9 @@ struct alignas(4096) RecorderSlot {
   std::atomic<std::uint64_t> waiting_on;  ///< rank + 1 that the current operation waits for; 0: none
   std::atomic<std::uint64_t> position;    ///< step of the current operation
   alignas(4096) Record records[kRecordsPerCommunicator];
+  Record transfers[kTransfersPerCommunicator];
 };
-static_assert(sizeof(RecorderSlot) == 4096 + 128 * kRecordsPerCommunicator);
+static_assert(sizeof(RecorderSlot) == 4096 + 128 * (kRecordsPerCommunicator + kTransfersPerCommunicator));
 
 /// Per process. Thread-safe.
 class Recorder {

@@ -15,8 +15,8 @@
 namespace tutti::core {
 
 constexpr std::uint64_t kRecorderMagic = 0x3143455249545554;  // "TUTIREC1", little endian
-constexpr std::uint32_t kRecorderVersion = 1;
-/// More communicators than this at once are recorded in plain memory: 1024 slots are 36 MiB of file.
+constexpr std::uint32_t kRecorderVersion = 2;
+/// More communicators than this at once are recorded in plain memory: 1024 slots are 44 MiB of file.
 constexpr std::uint64_t kMostRecorderSlots = 1024;
 
 struct alignas(4096) RecorderFileHeader {

@@ -11,6 +11,7 @@
 #include <cstddef>
 #include <cstdlib>
 #include <cstring>
+#include <span>
 #include <string_view>
 
 #include "src/base/clock.h"
@@ -67,9 +68,9 @@ Status check_header(const RecorderFileHeader& header, const std::string& path) {
   return {};
 }
 
-bool is_plausible(const Record& record, std::size_t index) {
+bool is_plausible(const Record& record, std::size_t index, std::size_t ring) {
   const std::uint64_t sequence = record.sequence.load(std::memory_order_relaxed);
-  return sequence != 0 && (sequence - 1) % kRecordsPerCommunicator == index && record.what < TUTTI_COLLECTIVE_COUNT &&
+  return sequence != 0 && (sequence - 1) % ring == index && record.what < TUTTI_COLLECTIVE_COUNT &&
          record.type < TUTTI_DTYPE_COUNT && record.op < TUTTI_OP_COUNT && record.code >= 0 &&
          record.code <= TUTTI_IN_PROGRESS && record.peer >= -1 && record.last_peer >= -1;
 }
@@ -86,21 +87,36 @@ void drop(Record& record) {
 /// The rank may have been writing while we copied. It writes records in order and `sequence` last. So a record is torn
 /// only if its sequence has changed since, or if it was being overwritten and is not published yet; then the record
 /// before it was already one lap ahead when we copied, and any later look at it shows that.
+void drop_torn_records(std::span<Record> ring, std::span<const Record> later, bool complete, bool live) {
+  const std::size_t size = ring.size();
+  const auto sequence_now = [&later](std::size_t i) { return later[i].sequence.load(std::memory_order_relaxed); };
+  for (std::size_t i = 0; i < size; ++i) {
+    const std::uint64_t sequence = ring[i].sequence.load(std::memory_order_relaxed);
+    const std::uint64_t before = sequence_now((i + size - 1) % size);
+    const bool overwritten = live && before >= sequence + size - 1;
+    if (!complete || sequence_now(i) != sequence || overwritten) drop(ring[i]);
+  }
+}
+
 void drop_torn_records(int fd, std::uint64_t offset, RecorderSlot& slot) {
   const auto later = std::make_unique<RecorderSlot>();
   const bool complete =
       read_at(fd, static_cast<void*>(later.get()), sizeof(RecorderSlot), offset) == sizeof(RecorderSlot);
-  const auto sequence_now = [&later](std::size_t i) {
-    return later->records[i].sequence.load(std::memory_order_relaxed);
-  };
-  for (std::size_t i = 0; i < kRecordsPerCommunicator; ++i) {
-    const std::uint64_t sequence = slot.records[i].sequence.load(std::memory_order_relaxed);
-    const std::uint64_t before = sequence_now((i + kRecordsPerCommunicator - 1) % kRecordsPerCommunicator);
-    const bool overwritten = slot.state == 1 && before >= sequence + kRecordsPerCommunicator - 1;
-    if (!complete || sequence_now(i) != sequence || overwritten) drop(slot.records[i]);
-  }
+  drop_torn_records(slot.records, later->records, complete, slot.state == 1);
+  drop_torn_records(slot.transfers, later->transfers, complete, slot.state == 1);
   // Handed to another communicator meanwhile: nothing of it is left.
   if (later->communicator_id != slot.communicator_id || later->rank != slot.rank) slot.state = 0;
+}
+
+void drop_implausible_records(std::span<Record> ring) {
+  for (std::size_t i = 0; i < ring.size(); ++i) {
+    if (!is_plausible(ring[i], i, ring.size())) {
+      drop(ring[i]);
+      continue;
+    }
+    for (char& c : ring[i].row)
+      if (c != '\0' && (static_cast<unsigned char>(c) < 0x20 || c == 0x7f)) c = '?';
+  }
 }
 
 /// Null for a free slot, and for one that makes no sense: being made right now, or damaged.
@@ -112,15 +128,8 @@ std::unique_ptr<RecorderSlot> read_slot(int fd, std::uint64_t offset) {
   if (slot->state == 0) return nullptr;
   clean_text(slot->name, sizeof(slot->name));
   clean_text(slot->error, sizeof(slot->error));
-  for (std::size_t i = 0; i < kRecordsPerCommunicator; ++i) {
-    Record& record = slot->records[i];
-    if (!is_plausible(record, i)) {
-      drop(record);
-      continue;
-    }
-    for (char& c : record.row)
-      if (c != '\0' && (static_cast<unsigned char>(c) < 0x20 || c == 0x7f)) c = '?';
-  }
+  drop_implausible_records(slot->records);
+  drop_implausible_records(slot->transfers);
   return slot;
 }
 

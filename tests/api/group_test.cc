@@ -202,5 +202,104 @@ TEST(Group, a_communicator_dropped_before_its_group_ends_is_no_trap) {
   EXPECT_STATUS_OK(group.end());
 }
 
+// ---- any mix -----------------------------------------------------------------------------------------------------
+
+/// One call of a round and what it must leave behind.
+struct Step {
+  int comm;
+  int kind;  // 0 all_reduce, 1 broadcast, 2 all_gather, 3 shift by `distance`
+  std::size_t count;
+  int distance;
+  std::vector<int> in{}, out{};
+};
+
+void issue_collective(Communicator& comm, Step& step) {
+  const auto ranks = static_cast<std::size_t>(comm.ranks());
+  step.in.assign(step.count, comm.rank() + 1);
+  step.out.assign(step.kind == 2 ? step.count * ranks : step.count, -1);
+  if (step.kind == 0) {
+    ASSERT_STATUS_OK(comm.all_reduce(step.in, step.out));
+  } else if (step.kind == 1) {
+    step.out = step.in;
+    ASSERT_STATUS_OK(comm.broadcast(step.out, step.distance % comm.ranks()));
+  } else {
+    ASSERT_STATUS_OK(comm.all_gather(step.in, step.out));
+  }
+}
+
+void check_step(const Communicator& comm, const Step& step) {
+  const int ranks = comm.ranks();
+  std::vector<int> expected(step.count, ranks * (ranks + 1) / 2);
+  if (step.kind == 1) expected.assign(step.count, step.distance % ranks + 1);
+  if (step.kind == 2) {
+    expected.clear();
+    for (int r = 0; r < ranks; ++r) expected.insert(expected.end(), step.count, r + 1);
+  }
+  if (step.kind == 3) expected.assign(step.count, (comm.rank() + step.distance) % ranks + 1);
+  ASSERT_EQ(step.out, expected) << "kind " << step.kind << ", count " << step.count;
+}
+
+/// Collectives in the order that all ranks share, transfers anywhere between them.
+void random_group(std::vector<Communicator>& comms, unsigned seed) {
+  std::mt19937 shared(seed);
+  std::vector<Step> steps;
+  for (auto i = 4 + shared() % 40; i > 0; --i) {
+    const int comm = static_cast<int>(shared() % comms.size()), kind = static_cast<int>(shared() % 4);
+    const std::size_t count = shared() % 8 == 0 ? 1 + shared() % 40000 : 1 + shared() % 60;
+    steps.push_back({comm, kind, count, static_cast<int>(shared() % 5)});
+  }
+  std::mt19937 own(seed * 64 + static_cast<unsigned>(comms[0].rank()));
+  std::vector<std::size_t> collectives, transfers;
+  for (std::size_t i = 0; i < steps.size(); ++i) {
+    if (steps[i].kind != 3) collectives.push_back(i);
+    if (steps[i].kind == 3) transfers.insert(transfers.end(), {2 * i, 2 * i + 1});
+  }
+  std::shuffle(transfers.begin(), transfers.end(), own);
+  for (Step& step : steps) {
+    if (step.kind != 3) continue;
+    step.in.assign(step.count, comms[at(step.comm)].rank() + 1);
+    step.out.assign(step.count, -1);
+  }
+  Group group;
+  for (std::size_t c = 0, t = 0; c < collectives.size() || t < transfers.size();) {
+    if (t == transfers.size() || (c < collectives.size() && own() % 2 == 0)) {
+      Step& step = steps[collectives[c++]];
+      ASSERT_NO_FATAL_FAILURE(issue_collective(comms[at(step.comm)], step));
+      continue;
+    }
+    const std::size_t index = transfers[t] / 2;
+    const bool sends = transfers[t++] % 2 == 0;
+    Step& step = steps[index];
+    Communicator& comm = comms[at(step.comm)];
+    const int ranks = comm.ranks(), shift = step.distance % ranks;
+    const auto tag = static_cast<std::uint32_t>(index);
+    ASSERT_STATUS_OK(sends ? comm.send(step.in, (comm.rank() + ranks - shift) % ranks, tag)
+                           : comm.recv(step.out, (comm.rank() + shift) % ranks, tag));
+  }
+  ASSERT_STATUS_OK(group.end());
+  for (const Step& step : steps) ASSERT_NO_FATAL_FAILURE(check_step(comms[at(step.comm)], step));
+}
+
+#if defined(__SANITIZE_THREAD__)
+constexpr unsigned kMixes = 20;
+#else
+constexpr unsigned kMixes = 600;
+#endif
+
+// Two communicators over all, one over the ranks turned round, and halves that differ from rank to rank.
+TEST(Group, any_mix_over_many_communicators_never_hangs) {
+  spawn(4, [](Communicator& comm) {
+    std::vector<Communicator> comms;
+    comms.push_back(comm.split(0, comm.rank()).value());
+    comms.push_back(comm.split(0, -comm.rank()).value());
+    comms.push_back(comm.split(comm.rank() % 2, comm.rank()).value());
+    comms.push_back(comm.split(comm.rank() / 2, comm.rank()).value());
+    for (unsigned seed = 1; seed <= kMixes; ++seed) {
+      random_group(comms, seed);
+      ASSERT_FALSE(::testing::Test::HasFailure()) << "seed " << seed << ", rank " << comm.rank();
+    }
+  });
+}
+
 }  // namespace
 }  // namespace api_test

@@ -32,7 +32,8 @@ struct MadeRecord {
 };
 
 inline void write_record(RecorderSlot& slot, const MadeRecord& made) {
-  Record& record = slot.records[made.number % kRecordsPerCommunicator];
+  Record& record = is_point_to_point(made.what) ? slot.transfers[made.number % kTransfersPerCommunicator]
+                                                : slot.records[made.number % kRecordsPerCommunicator];
   const TickClock& clock = tick_clock();
   record.count = made.count;
   record.bytes = made.count * 4;

@@ -139,6 +139,23 @@ TEST(top, counts_queued_operations_and_shows_the_oldest) {
   EXPECT_EQ(rank.queued, 2);
 }
 
+TEST(top, a_send_or_receive_is_shown_where_no_collective_runs) {
+  const RecordingFolder folder;
+  const auto recorder = folder.add_live();
+  RecorderSlot& slot = *recorder->acquire(42, "dp", 0, 3);
+  write_record(slot, {.number = 7});
+  write_record(slot, {.number = 0, .what = TUTTI_RECV, .is_done = false, .peer = 2});
+  const auto view = [&] {
+    return only_communicator(read_top({.run_dir = folder.path(), .job_prefix = "0123"})).ranks[0];
+  };
+  EXPECT_EQ(view().current->text, "recv float32 x 1024 from rank 2");
+  EXPECT_EQ(view().waiting_on, 2);
+  EXPECT_EQ(view().last->number, 7U);
+  write_record(slot, {.number = 8, .is_done = false});
+  EXPECT_EQ(view().current->number, 8U);
+  EXPECT_EQ(view().queued, 1) << "the receive";
+}
+
 TEST(top, hides_destroyed_communicators_unless_asked) {
   const RecordingFolder folder;
   const auto recorder = folder.add_live();

@@ -63,6 +63,17 @@ TEST(Group, sends_and_receives_between_collectives_do_not_part_them) {
     EXPECT_EQ(group.operation(0).exchange, pack_exchange(0, 2));
     EXPECT_EQ(group.operation(2).exchange, pack_exchange(0, 2));
     EXPECT_EQ(in, std::vector<std::int32_t>(6, 1 - comm->rank()));
+    // Sends and receives have records and numbers of their own.
+    for (const std::size_t i : {std::size_t{1}, std::size_t{3}}) {
+      const Record* record = group.operation(i).record;
+      ASSERT_NE(record, nullptr);
+      EXPECT_EQ(record->sequence.load(), i == 1 ? 1u : 2u);
+      EXPECT_EQ(record->what, i == 1 ? TUTTI_RECV : TUTTI_SEND);
+      EXPECT_EQ(record->bytes, 24u);
+      EXPECT_EQ(record->peer, 1 - comm->rank());
+      EXPECT_EQ(record->code, TUTTI_OK);
+      EXPECT_NE(record->done.load(), 0u);
+    }
     EXPECT_EQ(b, std::vector<std::int32_t>(4, 2));
   });
 }
