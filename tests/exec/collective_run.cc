@@ -110,7 +110,10 @@ Bindings make_bindings(const Algorithm& row, const RunOptions& options, const Lo
   bindings.output_chunks = tables.output.data();
   bindings.slice = options.slice;
   bindings.slices = std::max<std::uint64_t>(1, (longest_chunk(tables.output) + options.slice - 1) / options.slice);
-  bindings.streams = static_cast<std::uint32_t>(std::min<std::uint64_t>(options.streams, bindings.slices));
+  // As call_table.cc shares out the lanes: by the row's figure, alike on all ranks.
+  const auto most = static_cast<std::uint32_t>(kMaxLanes / row.needs.lanes);
+  bindings.streams =
+      static_cast<std::uint32_t>(std::min<std::uint64_t>(std::min(options.streams, most), bindings.slices));
   bindings.element = static_cast<std::uint32_t>(dtype_bytes(options.type));
   if (is_reduction(row.what)) bindings.kernel = find_reduce_kernel(options.type, options.op);
   if (is_reduction(row.what) && options.op == TUTTI_AVG) {
