@@ -19,6 +19,10 @@ constexpr std::uint32_t kPollsPerLook = 64;
 /// How long a peer's heartbeat is watched after a deadline before it counts as frozen: waiting ranks beat at least once
 /// a millisecond, and a busy machine may withhold a time slice or two (4-10 ms each).
 constexpr std::int64_t kHeartbeatWatchNs = 60'000'000;
+/// And how often this rank must have beaten meanwhile: where it gets no core itself, its peers may get none either. At
+/// most kLongestWatchNs, though.
+constexpr std::uint64_t kOwnBeats = 40;
+constexpr std::int64_t kLongestWatchNs = 700'000'000;
 
 }  // namespace
 
@@ -419,8 +423,12 @@ void Communicator::look_around(Operation& operation) {
       heartbeats_.resize(static_cast<std::size_t>(ranks()));
       for (int r = 0; r < ranks(); ++r)
         heartbeats_[static_cast<std::size_t>(r)] = channels_.peer(r).control->heartbeat.load(std::memory_order_relaxed);
-    } else if (clock_.to_ns(now - suspect_since_) >= kHeartbeatWatchNs) {
-      fail(timed_out(operation));
+    } else {
+      const std::int64_t watched = clock_.to_ns(now - suspect_since_);
+      const std::uint64_t beats =
+          control_->heartbeat.load(std::memory_order_relaxed) - heartbeats_[static_cast<std::size_t>(rank_)];
+      if (watched >= kLongestWatchNs || (watched >= kHeartbeatWatchNs && beats >= kOwnBeats))
+        fail(timed_out(operation));
     }
   }
 }
