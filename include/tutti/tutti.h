@@ -137,6 +137,38 @@ TUTTI_API tutti_code tutti_scatter(const void* in, void* out, uint64_t count, tu
  * no in-place form. */
 TUTTI_API tutti_code tutti_all_to_all(const void* in, void* out, uint64_t count, tutti_dtype type, tutti_comm* comm,
                                       const tutti_call* call, tutti_work** work);
+/* The forms with a count per rank. `counts` and `displacements` are arrays of one number per rank, in elements; they may
+ * change once the call has returned. Block r has counts[r] elements and begins displacements[r] elements into the buffer
+ * that holds all blocks; NULL displacements: packed in rank order. Blocks of an output must not overlap; what lies
+ * between them is not touched. Zero counts are valid, and a buffer of nothing may be NULL.
+ * Every rank gives the same `counts`; displacements are its own affair. */
+
+/* Rank r gives counts[r] elements; out holds the blocks of all ranks. In place: in == out + displacements[rank]. */
+TUTTI_API tutti_code tutti_all_gather_v(const void* in, void* out, const uint64_t* counts,
+                                        const uint64_t* displacements, tutti_dtype type, tutti_comm* comm,
+                                        const tutti_call* call, tutti_work** work);
+/* in holds a block for each rank; rank r receives the reduction of block r, counts[r] elements. In place:
+ * out == in + displacements[rank]. */
+TUTTI_API tutti_code tutti_reduce_scatter_v(const void* in, void* out, const uint64_t* counts,
+                                            const uint64_t* displacements, tutti_dtype type, tutti_op op,
+                                            tutti_comm* comm, const tutti_call* call, tutti_work** work);
+/* tutti_gather and tutti_scatter likewise; out (in) and displacements are used on `root` only. In place on root:
+ * in == out + displacements[root], out == in + displacements[root]. */
+TUTTI_API tutti_code tutti_gather_v(const void* in, void* out, const uint64_t* counts, const uint64_t* displacements,
+                                    tutti_dtype type, int root, tutti_comm* comm, const tutti_call* call,
+                                    tutti_work** work);
+TUTTI_API tutti_code tutti_scatter_v(const void* in, void* out, const uint64_t* counts, const uint64_t* displacements,
+                                     tutti_dtype type, int root, tutti_comm* comm, const tutti_call* call,
+                                     tutti_work** work);
+/* send_counts[s] elements of in go to rank s, recv_counts[s] elements of out come from rank s: each rank knows its own
+ * counts only. send_counts[s] of rank r and recv_counts[r] of rank s must be equal, else all ranks get a mismatch that
+ * names both. A block of no elements still costs a message of no bytes, so that this is found at once. There is no
+ * in-place form. */
+TUTTI_API tutti_code tutti_all_to_all_v(const void* in, const uint64_t* send_counts,
+                                        const uint64_t* send_displacements, void* out, const uint64_t* recv_counts,
+                                        const uint64_t* recv_displacements, tutti_dtype type, tutti_comm* comm,
+                                        const tutti_call* call, tutti_work** work);
+
 /* Returns once every rank has called it. */
 TUTTI_API tutti_code tutti_barrier(tutti_comm* comm, const tutti_call* call, tutti_work** work);
 

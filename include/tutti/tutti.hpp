@@ -463,6 +463,24 @@ struct CallOptions {
   std::string algorithm{};             ///< a row of `tutti plan --list`; empty: the selector's choice
 };
 
+/// The blocks of a form with a count per rank (all_gather_v, ...): spans of one number per rank, in elements. They may
+/// change once the call has returned.
+struct Blocks {
+  std::span<const std::uint64_t> counts;
+  std::span<const std::uint64_t> displacements = {};  ///< where each block begins; empty: packed in rank order
+
+  /// Elements from the begin of the buffer to the end of the last block that is not empty.
+  std::uint64_t extent() const {
+    std::uint64_t packed = 0, end = 0;
+    for (std::size_t r = 0; r < counts.size(); ++r) {
+      const std::uint64_t first = displacements.empty() ? packed : displacements[r];
+      packed += counts[r];
+      if (counts[r] > 0 && first + counts[r] > end) end = first + counts[r];
+    }
+    return end;
+  }
+};
+
 namespace detail {
 
 /// The handle at an address that stays: inside a group the library fills it in at the group's end, after the
@@ -671,6 +689,95 @@ class Operations {
     });
   }
 
+  /// As all_gather, reduce_scatter, gather, scatter and all_to_all, with a count of elements for each rank. Every rank
+  /// gives the same counts; displacements are its own affair. The buffer that holds all blocks must reach to the end of
+  /// the last one, the other one holds exactly this rank's block. In place: the smaller buffer is this rank's (the
+  /// root's) block of the larger one.
+  template <Input In, OutputFor<In> Out>
+  Outcome all_gather_v(In&& in, Out&& out, const Blocks& blocks, const CallOptions& options = {}) const {
+    if (Status status = fit("all_gather_v", blocks, {"in", std::ranges::size(in)}, {"out", std::ranges::size(out)});
+        !status)
+      return status;
+    return all_gather_v(std::ranges::data(in), std::ranges::data(out), blocks, detail::type_of<In>, options);
+  }
+  /// Raw.
+  Outcome all_gather_v(const void* in, void* out, const Blocks& blocks, DataType type,
+                       const CallOptions& options = {}) const {
+    if (Status status = fit("all_gather_v", blocks); !status) return status;
+    return run(options, [&](const tutti_call* call, tutti_work** work) {
+      return tutti_all_gather_v(in, out, blocks.counts.data(), displacements_of(blocks), c(type), handle(), call, work);
+    });
+  }
+  template <Input In, OutputFor<In> Out>
+  Outcome reduce_scatter_v(In&& in, Out&& out, const Blocks& blocks, Op op = Op::sum,
+                           const CallOptions& options = {}) const {
+    if (Status status = fit("reduce_scatter_v", blocks, {"out", std::ranges::size(out)}, {"in", std::ranges::size(in)});
+        !status)
+      return status;
+    return reduce_scatter_v(std::ranges::data(in), std::ranges::data(out), blocks, detail::type_of<In>, op, options);
+  }
+  /// Raw.
+  Outcome reduce_scatter_v(const void* in, void* out, const Blocks& blocks, DataType type, Op op = Op::sum,
+                           const CallOptions& options = {}) const {
+    if (Status status = fit("reduce_scatter_v", blocks); !status) return status;
+    return run(options, [&](const tutti_call* call, tutti_work** work) {
+      return tutti_reduce_scatter_v(in, out, blocks.counts.data(), displacements_of(blocks), c(type), c(op), handle(),
+                                    call, work);
+    });
+  }
+  template <Input In, OutputFor<In> Out>
+  Outcome gather_v(In&& in, Out&& out, const Blocks& blocks, int root, const CallOptions& options = {}) const {
+    const std::uint64_t held = is_rank(root) ? std::ranges::size(out) : blocks.extent();
+    if (Status status = fit("gather_v", blocks, {"in", std::ranges::size(in)}, {"out", held}); !status) return status;
+    return gather_v(std::ranges::data(in), std::ranges::data(out), blocks, detail::type_of<In>, root, options);
+  }
+  /// Raw.
+  Outcome gather_v(const void* in, void* out, const Blocks& blocks, DataType type, int root,
+                   const CallOptions& options = {}) const {
+    if (Status status = fit("gather_v", blocks); !status) return status;
+    return run(options, [&](const tutti_call* call, tutti_work** work) {
+      return tutti_gather_v(in, out, blocks.counts.data(), displacements_of(blocks), c(type), root, handle(), call,
+                            work);
+    });
+  }
+  template <Input In, OutputFor<In> Out>
+  Outcome scatter_v(In&& in, Out&& out, const Blocks& blocks, int root, const CallOptions& options = {}) const {
+    const std::uint64_t held = is_rank(root) ? std::ranges::size(in) : blocks.extent();
+    if (Status status = fit("scatter_v", blocks, {"out", std::ranges::size(out)}, {"in", held}); !status) return status;
+    return scatter_v(std::ranges::data(in), std::ranges::data(out), blocks, detail::type_of<In>, root, options);
+  }
+  /// Raw.
+  Outcome scatter_v(const void* in, void* out, const Blocks& blocks, DataType type, int root,
+                    const CallOptions& options = {}) const {
+    if (Status status = fit("scatter_v", blocks); !status) return status;
+    return run(options, [&](const tutti_call* call, tutti_work** work) {
+      return tutti_scatter_v(in, out, blocks.counts.data(), displacements_of(blocks), c(type), root, handle(), call,
+                             work);
+    });
+  }
+
+  /// sent.counts[s] elements of in go to rank s, received.counts[s] elements of out come from rank s. Each rank knows
+  /// its own counts only; where two ranks disagree about theirs, all get a mismatch that names both. No in-place form.
+  template <Input In, OutputFor<In> Out>
+  Outcome all_to_all_v(In&& in, const Blocks& sent, Out&& out, const Blocks& received,
+                       const CallOptions& options = {}) const {
+    if (std::ranges::size(in) < sent.extent())
+      return detail::wrong_size("all_to_all_v", "in", std::ranges::size(in), sent.extent());
+    if (std::ranges::size(out) < received.extent())
+      return detail::wrong_size("all_to_all_v", "out", std::ranges::size(out), received.extent());
+    return all_to_all_v(std::ranges::data(in), sent, std::ranges::data(out), received, detail::type_of<In>, options);
+  }
+  /// Raw.
+  Outcome all_to_all_v(const void* in, const Blocks& sent, void* out, const Blocks& received, DataType type,
+                       const CallOptions& options = {}) const {
+    for (const Blocks* blocks : {&sent, &received})
+      if (Status status = fit("all_to_all_v", *blocks); !status) return status;
+    return run(options, [&](const tutti_call* call, tutti_work** work) {
+      return tutti_all_to_all_v(in, sent.counts.data(), displacements_of(sent), out, received.counts.data(),
+                                displacements_of(received), c(type), handle(), call, work);
+    });
+  }
+
   /// Done once every rank has called it.
   Outcome barrier(const CallOptions& options = {}) const {
     return run(options, [&](const tutti_call* call, tutti_work** work) { return tutti_barrier(handle(), call, work); });
@@ -720,6 +827,28 @@ class Operations {
     return ranks > 0 ? static_cast<std::uint64_t>(ranks) : 0;
   }
   bool is_rank(int rank) const { return tutti_comm_rank(handle()) == rank; }
+  static const std::uint64_t* displacements_of(const Blocks& blocks) {
+    return blocks.displacements.empty() ? nullptr : blocks.displacements.data();
+  }
+  /// The spans have a number for each rank.
+  Status fit(const char* function, const Blocks& blocks) const {
+    if (handle() == nullptr) return {};  // the C function says so
+    if (blocks.counts.size() != ranks()) return detail::wrong_size(function, "counts", blocks.counts.size(), ranks());
+    if (!blocks.displacements.empty() && blocks.displacements.size() != ranks())
+      return detail::wrong_size(function, "displacements", blocks.displacements.size(), ranks());
+    return {};
+  }
+  struct Held {
+    const char* name;
+    std::uint64_t size;
+  };
+  /// And the buffers hold one block, and all of them.
+  Status fit(const char* function, const Blocks& blocks, const Held& one, const Held& all) const {
+    if (Status status = fit(function, blocks); !status || handle() == nullptr) return status;
+    const std::uint64_t own = blocks.counts[static_cast<std::size_t>(tutti_comm_rank(handle()))];
+    if (one.size != own) return detail::wrong_size(function, one.name, one.size, own);
+    return all.size < blocks.extent() ? detail::wrong_size(function, all.name, all.size, blocks.extent()) : Status();
+  }
   template <class Function>
   Outcome run(const CallOptions& options, const Function& function) const {
     const detail::Call call(options);

@@ -116,6 +116,11 @@ Status operate(tutti_comm* comm, Call& call, const tutti_call* options, int* sou
   if (!comm) return missing("comm");
   TUTTI_TRY(fill_call(call, options));
   Communicator& communicator = *comm->communicator;
+  if (tutti::core::is_variable(call.what)) {
+    call.count = tutti::core::total_count(call.blocks, communicator.ranks());
+    // Elsewhere the displacements may be anything.
+    if (tutti::core::is_rooted(call.what) && call.peer != communicator.rank()) call.blocks.displacements = nullptr;
+  }
   Group& group = Group::current();
   if (!group.open() && !work) return communicator.run(call, source);
   auto prepared = communicator.prepare(call, source);
@@ -312,6 +317,50 @@ tutti_code tutti_all_to_all(const void* in, void* out, uint64_t count, tutti_dty
                             const tutti_call* call, tutti_work** work) {
   return guarded([&] {
     Call arguments{TUTTI_ALL_TO_ALL, type, TUTTI_SUM, -1, count, in, out, 0, 0, 0, {}};
+    return operate(comm, arguments, call, nullptr, work);
+  });
+}
+
+tutti_code tutti_all_gather_v(const void* in, void* out, const uint64_t* counts, const uint64_t* displacements,
+                              tutti_dtype type, tutti_comm* comm, const tutti_call* call, tutti_work** work) {
+  return guarded([&] {
+    Call arguments{TUTTI_ALL_GATHER_V, type, TUTTI_SUM, -1, 0, in, out, 0, 0, 0, {}, {counts, displacements}};
+    return operate(comm, arguments, call, nullptr, work);
+  });
+}
+
+tutti_code tutti_reduce_scatter_v(const void* in, void* out, const uint64_t* counts, const uint64_t* displacements,
+                                  tutti_dtype type, tutti_op op, tutti_comm* comm, const tutti_call* call,
+                                  tutti_work** work) {
+  return guarded([&] {
+    Call arguments{TUTTI_REDUCE_SCATTER_V, type, op, -1, 0, in, out, 0, 0, 0, {}, {counts, displacements}};
+    return operate(comm, arguments, call, nullptr, work);
+  });
+}
+
+tutti_code tutti_gather_v(const void* in, void* out, const uint64_t* counts, const uint64_t* displacements,
+                          tutti_dtype type, int root, tutti_comm* comm, const tutti_call* call, tutti_work** work) {
+  return guarded([&] {
+    Call arguments{TUTTI_GATHER_V, type, TUTTI_SUM, root, 0, in, out, 0, 0, 0, {}, {counts, displacements}};
+    return operate(comm, arguments, call, nullptr, work);
+  });
+}
+
+tutti_code tutti_scatter_v(const void* in, void* out, const uint64_t* counts, const uint64_t* displacements,
+                           tutti_dtype type, int root, tutti_comm* comm, const tutti_call* call, tutti_work** work) {
+  return guarded([&] {
+    Call arguments{TUTTI_SCATTER_V, type, TUTTI_SUM, root, 0, in, out, 0, 0, 0, {}, {counts, displacements}};
+    return operate(comm, arguments, call, nullptr, work);
+  });
+}
+
+tutti_code tutti_all_to_all_v(const void* in, const uint64_t* send_counts, const uint64_t* send_displacements,
+                              void* out, const uint64_t* recv_counts, const uint64_t* recv_displacements,
+                              tutti_dtype type, tutti_comm* comm, const tutti_call* call, tutti_work** work) {
+  return guarded([&] {
+    Call arguments{TUTTI_ALL_TO_ALL_V, type, TUTTI_SUM, -1, 0, in, out, 0, 0, 0, {}};
+    arguments.blocks = {send_counts, send_displacements};
+    arguments.received = {recv_counts, recv_displacements};
     return operate(comm, arguments, call, nullptr, work);
   });
 }

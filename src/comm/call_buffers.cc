@@ -1,7 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "src/comm/call_buffers.h"
 
+#include <algorithm>
 #include <string>
+#include <vector>
 
 namespace tutti::core {
 
@@ -31,27 +33,155 @@ const char* in_place_rule(tutti_collective what) {
     case TUTTI_GATHER: return "in == out + root * count on the root, or no overlap";
     case TUTTI_REDUCE_SCATTER: return "out == in + rank * count, or no overlap";
     case TUTTI_SCATTER: return "out == in + root * count on the root, or no overlap";
-    case TUTTI_ALL_TO_ALL: return "no overlap: there is no in-place form";
+    case TUTTI_ALL_TO_ALL:
+    case TUTTI_ALL_TO_ALL_V: return "no overlap: there is no in-place form";
+    case TUTTI_ALL_GATHER_V: return "in == out + displacements[rank], or no overlap";
+    case TUTTI_GATHER_V: return "in == out + displacements[root] on the root, or no overlap";
+    case TUTTI_REDUCE_SCATTER_V: return "out == in + displacements[rank], or no overlap";
+    case TUTTI_SCATTER_V: return "out == in + displacements[root] on the root, or no overlap";
     default: return "in == out, or no overlap";
+  }
+}
+
+/// Most bytes of one buffer: sums of two such still fit into 63 bits.
+constexpr std::uint64_t kMostBytes = std::uint64_t{1} << 62;
+
+/// Elements from the buffer's begin to the end of the last block that is not empty.
+std::uint64_t extent_of(const BlockLayout& layout, int ranks) {
+  std::uint64_t end = 0;
+  layout.for_each(ranks, [&](int, std::uint64_t first, std::uint64_t count) {
+    if (count > 0) end = std::max(end, first + count);
+  });
+  return end;
+}
+
+std::uint64_t first_of(const BlockLayout& layout, int rank) {
+  std::uint64_t found = 0;
+  layout.for_each(rank + 1, [&](int, std::uint64_t first, std::uint64_t) { found = first; });
+  return found;
+}
+
+/// Numbers that make sense; `prefix` is that of the parameters' names.
+Status check_layout(const BlockLayout& layout, const std::string& prefix, const Call& call, int ranks) {
+  if (!layout.counts) return bad(prefix + "counts", "NULL", "an array of one count per rank");
+  const std::uint64_t most = kMostBytes / dtype_bytes(call.type);
+  if (const std::uint64_t total = total_count(layout, ranks); total > most)
+    return bad(prefix + "counts", "adding up to " + (total == UINT64_MAX ? "2^64 or more" : std::to_string(total)),
+               "less than 2^62 bytes over all ranks");
+  for (int r = 0; layout.displacements && r < ranks; ++r)
+    if (layout.displacements[r] > most)
+      return bad(prefix + "displacements[" + std::to_string(r) + "]", std::to_string(layout.displacements[r]),
+                 "less than 2^62 bytes");
+  return {};
+}
+
+/// Blocks that are written must not share memory.
+Status check_disjoint(const BlockLayout& layout, const std::string& prefix, int ranks) {
+  if (!layout.displacements) return {};
+  std::uint64_t end = 0;
+  bool ascending = true;
+  layout.for_each(ranks, [&](int, std::uint64_t first, std::uint64_t count) {
+    if (count == 0) return;
+    ascending &= first >= end;
+    end = first + count;
+  });
+  if (ascending) return {};
+  std::vector<int> order;
+  for (int r = 0; r < ranks; ++r)
+    if (layout.counts[r] > 0) order.push_back(r);
+  const std::uint64_t* const first = layout.displacements;
+  std::sort(order.begin(), order.end(), [first](int a, int b) { return first[a] < first[b]; });
+  for (std::size_t i = 1; i < order.size(); ++i) {
+    const int before = order[i - 1], after = order[i];
+    if (first[before] + layout.counts[before] > first[after])
+      return bad(prefix + "displacements[" + std::to_string(after) + "]",
+                 std::to_string(first[after]) + ", inside the block of rank " + std::to_string(before),
+                 "blocks of the output that do not overlap");
+  }
+  return {};
+}
+
+/// Counts and displacements of a v-form.
+Status check_layouts(const Call& call, int rank, int ranks) {
+  if (call.what != TUTTI_ALL_TO_ALL_V) {
+    TUTTI_TRY(check_layout(call.blocks, "", call, ranks));
+    const bool written = call.what == TUTTI_ALL_GATHER_V || (call.what == TUTTI_GATHER_V && call.peer == rank);
+    return written ? check_disjoint(call.blocks, "", ranks) : Status{};
+  }
+  TUTTI_TRY(check_layout(call.blocks, "send_", call, ranks));
+  TUTTI_TRY(check_layout(call.received, "recv_", call, ranks));
+  TUTTI_TRY(check_disjoint(call.received, "recv_", ranks));
+  if (call.blocks.counts[rank] == call.received.counts[rank]) return {};
+  const std::string own = "[" + std::to_string(rank) + "]";
+  return bad("recv_counts" + own, std::to_string(call.received.counts[rank]),
+             std::to_string(call.blocks.counts[rank]) + ", this rank's own send_counts" + own);
+}
+
+/// Whether a block of `layout` in `buffer` shares memory with [other, other + bytes).
+bool meets(const BlockLayout& layout, const Call& call, const void* buffer, const void* other, std::uint64_t bytes,
+           int ranks) {
+  const std::uint64_t element = dtype_bytes(call.type);
+  bool met = false;
+  layout.for_each(ranks, [&](int, std::uint64_t first, std::uint64_t count) {
+    if (count > 0)
+      met |= overlaps(static_cast<const std::byte*>(buffer) + first * element, count * element, other, bytes);
+  });
+  return met;
+}
+
+/// The buffers as wholes overlap; do the blocks? Gaps between blocks are nobody's.
+bool blocks_overlap(const Call& call, const CallBuffers& buffers, int ranks) {
+  switch (call.what) {
+    case TUTTI_ALL_GATHER_V:
+    case TUTTI_GATHER_V: return meets(call.blocks, call, call.out, call.in, buffers.in_bytes, ranks);
+    case TUTTI_REDUCE_SCATTER_V:
+    case TUTTI_SCATTER_V: return meets(call.blocks, call, call.in, call.out, buffers.out_bytes, ranks);
+    case TUTTI_ALL_TO_ALL_V: break;
+    default: return true;
+  }
+  const std::uint64_t element = dtype_bytes(call.type);
+  bool met = false;
+  call.received.for_each(ranks, [&](int, std::uint64_t first, std::uint64_t count) {
+    if (count > 0)
+      met |= meets(call.blocks, call, call.in, static_cast<const std::byte*>(call.out) + first * element,
+                   count * element, ranks);
+  });
+  return met;
+}
+
+CallBuffers variable_buffers(const Call& call, int rank, int ranks) {
+  const std::uint64_t element = dtype_bytes(call.type);
+  const std::uint64_t own = call.blocks.counts[rank] * element, whole = extent_of(call.blocks, ranks) * element;
+  const std::uint64_t shared = first_of(call.blocks, rank) * element;
+  const bool at_root = call.peer == rank;
+  switch (call.what) {
+    case TUTTI_ALL_GATHER_V: return {true, true, own, whole, true, 0, shared};
+    case TUTTI_GATHER_V: return {true, at_root, own, whole, true, 0, shared};
+    case TUTTI_REDUCE_SCATTER_V: return {true, true, whole, own, true, shared, 0};
+    case TUTTI_SCATTER_V: return {at_root, true, whole, own, true, shared, 0};
+    default: return {true, true, whole, extent_of(call.received, ranks) * element, false, 0, 0};
   }
 }
 
 Status check_buffers(const Call& call, int rank, int ranks) {
   const CallBuffers buffers = buffers_of(call, rank, ranks);
-  if (buffers.reads && !call.in) return bad("in", "NULL with count " + std::to_string(call.count), "a buffer");
-  if (buffers.writes && !call.out) return bad("out", "NULL with count " + std::to_string(call.count), "a buffer");
-  if (!buffers.reads || !buffers.writes) return {};
+  const bool reads = buffers.reads && buffers.in_bytes > 0, writes = buffers.writes && buffers.out_bytes > 0;
+  if (reads && !call.in) return bad("in", "NULL with count " + std::to_string(call.count), "a buffer");
+  if (writes && !call.out) return bad("out", "NULL with count " + std::to_string(call.count), "a buffer");
+  if (!reads || !writes) return {};
   const auto* in = static_cast<const std::byte*>(call.in);
   const auto* out = static_cast<const std::byte*>(call.out);
   if (buffers.has_in_place && in + buffers.in_shared == out + buffers.out_shared) return {};
-  if (!overlaps(in, buffers.in_bytes, out, buffers.out_bytes)) return {};
-  const bool names_out = call.what != TUTTI_ALL_GATHER && call.what != TUTTI_GATHER;
+  if (!overlaps(in, buffers.in_bytes, out, buffers.out_bytes) || !blocks_overlap(call, buffers, ranks)) return {};
+  const tutti_collective form = equal_form(call.what);
+  const bool names_out = form != TUTTI_ALL_GATHER && form != TUTTI_GATHER;
   return bad(names_out ? "out" : "in", names_out ? "overlapping in" : "overlapping out", in_place_rule(call.what));
 }
 
 }  // namespace
 
 CallBuffers buffers_of(const Call& call, int rank, int ranks) {
+  if (is_variable(call.what)) return variable_buffers(call, rank, ranks);
   const std::uint64_t block = call.count * dtype_bytes(call.type);
   const std::uint64_t whole = block * static_cast<std::uint64_t>(ranks);
   const bool at_root = call.peer == rank;
@@ -83,11 +213,14 @@ Status check_call(const Call& call, int rank, int ranks) {
         .with_remedy(call.type == TUTTI_BOOL ? "bool has no average; sum, max, bor are or; prod, min, band are and"
                                              : "band, bor and bxor are for integers and bool");
   TUTTI_TRY(check_peer(call, ranks));
-  if (call.count > (std::uint64_t{1} << 62) / dtype_bytes(call.type) / static_cast<std::uint64_t>(ranks))
+  if (is_variable(call.what)) {
+    TUTTI_TRY(check_layouts(call, rank, ranks));
+  } else if (call.count > kMostBytes / dtype_bytes(call.type) / static_cast<std::uint64_t>(ranks)) {
     return bad("count", std::to_string(call.count), "less than 2^62 bytes over all ranks");
+  }
   if (!(call.timeout_s >= 0 && call.timeout_s <= 1e9))  // NaN is neither
     return bad("timeout_s", std::to_string(call.timeout_s), "0 (default) to 1e9 seconds");
-  return call.count == 0 ? Status{} : check_buffers(call, rank, ranks);
+  return check_buffers(call, rank, ranks);
 }
 
 }  // namespace tutti::core

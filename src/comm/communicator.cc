@@ -98,8 +98,7 @@ Result<Operation*> Communicator::prepare(const Call& call, int* source) {
   TUTTI_TRY(check(call));
   auto* operation = new Operation();
   operation->call = call;
-  operation->algorithm_copy = std::string(call.algorithm);
-  operation->call.algorithm = operation->algorithm_copy;
+  operation->keep_arguments(ranks());
   operation->communicator = this;
   operation->asynchronous = true;
   operation->source_out = source;
@@ -210,7 +209,7 @@ bool Communicator::step(Operation& operation) {
   }
   Status status = operation.execution.status();
   if (status.code() == TUTTI_MISMATCH)
-    status = mismatch_with(operation.execution.mismatching_peer(), operation.number, operation.call);
+    status = mismatch_at(operation);
   else
     status = std::move(status).with_context(operation_text(operation.number, operation.call));
   fail(status);
@@ -234,7 +233,7 @@ void Communicator::publish(const Operation& operation, std::uint64_t fingerprint
       operation.number,
       {fingerprint, call.count,
        operation.entry ? operation.entry->call_word : pack_call(call.what, call.type, call.op, call.peer), call.tag,
-       input, output, operation.exchange});
+       input, output, operation.exchange, operation.entry ? operation.entry->weighted_count : 0});
   control_->operation.store(operation.number + 1, std::memory_order_release);
 }
 
@@ -301,7 +300,8 @@ bool Communicator::start(Operation& operation) {
     finish(operation, std::move(status));
     return false;
   }
-  if (call.count == 0 && call.what != TUTTI_BARRIER) {
+  // In all_to_all_v this rank's zeros say nothing about what it is to receive, nor whether its peers agree.
+  if (call.count == 0 && call.what != TUTTI_BARRIER && call.what != TUTTI_ALL_TO_ALL_V) {
     finish(operation, {});
     return false;
   }

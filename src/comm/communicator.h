@@ -45,10 +45,12 @@ struct CallEntry {
   std::string asked;  ///< tutti_call::algorithm
   Plan* plan = nullptr;
   std::uint64_t generation = 0;
-  std::uint64_t fingerprint = 0;  ///< of call and row; the operation's number is mixed in
-  std::uint64_t call_word = 0;    ///< pack_call of the arguments
-  std::uint64_t bytes = 0;        ///< larger buffer of a rank
+  std::uint64_t fingerprint = 0;     ///< of call and row; the operation's number is mixed in
+  std::uint64_t call_word = 0;       ///< pack_call of the arguments
+  std::uint64_t bytes = 0;           ///< larger buffer of a rank
+  std::uint64_t weighted_count = 0;  ///< CallDescriptor::weighted_count
   std::vector<ChunkRange> input_chunks, output_chunks;
+  std::vector<ChunkRange> blocks;     ///< v-forms: the blocks as given
   char row[sizeof Record::row] = {};  ///< the row's name as the recorder keeps it
   EdgeTable edges;
   Bindings bindings;  ///< all but pointers and the fingerprint
@@ -225,8 +227,14 @@ class Communicator {
   // call_table.cc: plans and bindings
   Result<CallEntry*> find_entry(const Call& call);
   Status fill_entry(CallEntry& entry, const Call& call);
+  std::uint64_t bytes_of(const Call& call) const;
+  std::uint64_t weighted_count(const Call& call) const;
   void cut(CallEntry& entry, const Call& call) const;
   void slice_up(Bindings& bindings, std::uint64_t longest, const Plan& plan) const;
+  void cut_evenly(CallEntry& entry, const Call& call) const;
+  void cut_as_given(CallEntry& entry, const Call& call) const;
+  bool cut_alike(const CallEntry& entry, const Call& call) const;
+  std::uint64_t fingerprint_of(const Call& call, const Algorithm& row, const std::uint64_t* counts) const;
   Status bind_kernel(Bindings& bindings, const Call& call) const;
   Status ensure_scratch(std::size_t bytes);
 
@@ -241,7 +249,9 @@ class Communicator {
   void notice_verdict();
   Status adopt(std::uint64_t verdict);
   void broadcast_verdict(std::uint64_t verdict);
+  Status mismatch_at(const Operation& operation) const;
   Status mismatch_with(int peer, std::uint64_t number, const Call& own) const;
+  std::string differing_counts(int peer, std::uint64_t number, const Call& own) const;
   int find_mismatch(std::uint64_t number, std::uint64_t fingerprint) const;
   Status timed_out(const Operation& operation) const;
   std::string operation_text(std::uint64_t number, const Call& call) const;

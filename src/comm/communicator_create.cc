@@ -399,6 +399,11 @@ std::string Communicator::explain(tutti_collective what, std::uint64_t bytes) {
   call.what = what;
   call.peer = is_rooted(what) ? 0 : -1;
   call.count = has_blocks(what) ? bytes / static_cast<std::uint64_t>(ranks()) : bytes;
+  const std::vector<std::uint64_t> equal(static_cast<std::size_t>(ranks()), call.count);
+  if (is_variable(what)) {
+    call.blocks.counts = call.received.counts = equal.data();
+    call.count = total_count(call.blocks, ranks());
+  }
   while (!try_drive()) sched_yield();  // plans and scratch belong to the driver, who never blocks
   CallEntry entry;
   if (!current_ && fill_entry(entry, call).is_ok())

@@ -198,6 +198,52 @@ int Communicator::find_mismatch(std::uint64_t number, std::uint64_t fingerprint)
   return -1;
 }
 
+/// A message that does not fit, with its text.
+Status Communicator::mismatch_at(const Operation& operation) const {
+  const CpuExecution& execution = operation.execution;
+  const Call& own = operation.call;
+  const int peer = execution.mismatching_peer();
+  Call theirs;
+  CallDescriptor::Content content;
+  const bool same_call = read_descriptor(*channels_.peer(peer).control, operation.number, theirs, content) &&
+                         content.fingerprint == operation.record->fingerprint;
+  if (own.what != TUTTI_ALL_TO_ALL_V || !same_call) return mismatch_with(peer, operation.number, own);
+  const std::uint64_t element = dtype_bytes(own.type);
+  const std::string type(dtype_name(own.type)), from = std::to_string(peer), to = std::to_string(rank_);
+  return Status::error(TUTTI_MISMATCH,
+                       "op #" + std::to_string(operation.number) + " (communicator \"" + name_ +
+                           "\") all_to_all_v: rank " + from + " sends " + type + " x " +
+                           std::to_string(execution.mismatching_bytes() / element) + " to rank " + to + ", rank " + to +
+                           " expects " + type + " x " + std::to_string(execution.expected_bytes() / element) +
+                           " from rank " + from,
+                       peer)
+      .with_remedy("send_counts[" + to + "] of rank " + from + " must equal recv_counts[" + from + "] of rank " + to);
+}
+
+/// Which count of a v-form is another on rank `peer`: where one alone differs, its place is the quotient of the
+/// differences of the weighted and of the plain sum, and the peer's fingerprint proves it. "" if it cannot be told.
+std::string Communicator::differing_counts(int peer, std::uint64_t number, const Call& own) const {
+  CallDescriptor::Content theirs, mine;
+  if (!own.blocks.counts || !channels_.peer(peer).control->descriptors[number % kDescriptors].read(number, theirs) ||
+      !control_->descriptors[number % kDescriptors].read(number, mine))
+    return "";
+  const auto difference = static_cast<std::int64_t>(theirs.count - mine.count);
+  const auto weighted = static_cast<std::int64_t>(theirs.weighted_count - mine.weighted_count);
+  const std::int64_t place = difference == 0 ? 0 : weighted / difference;
+  if (place >= 1 && place <= ranks()) {
+    const auto index = static_cast<std::size_t>(place - 1);
+    std::vector<std::uint64_t> counts(own.blocks.counts, own.blocks.counts + ranks());
+    counts[index] += static_cast<std::uint64_t>(difference);
+    for (const Algorithm& row : algorithms())
+      if (row.what == equal_form(own.what) &&
+          mixed(fingerprint_of(own, row, counts.data()), number) == theirs.fingerprint)
+        return ": counts[" + std::to_string(index) + "] is " + std::to_string(counts[index]) + " on rank " +
+               std::to_string(peer) + " and " + std::to_string(own.blocks.counts[index]) + " on rank " +
+               std::to_string(rank_);
+  }
+  return ": their counts differ in several places";
+}
+
 /// The text of calls that differ. They may have parted earlier than at operation `number`: a broadcast's root, or a
 /// rank whose count is 0, is done without its peers. So the first difference that the pages still remember is told.
 Status Communicator::mismatch_with(int peer, std::uint64_t number, const Call& own) const {
@@ -219,7 +265,12 @@ Status Communicator::mismatch_with(int peer, std::uint64_t number, const Call& o
     std::string text = "op #" + std::to_string(n) + " (communicator \"" + name_ + "\"): rank " + std::to_string(other) +
                        " called " + describe_called(page, n, theirs, their_content.exchange) + ", rank " +
                        std::to_string(rank_) + " called " + describe_called(*control_, n, mine, my_content.exchange);
-    if (describe(theirs) == describe(mine)) text += grouped_alike ? ", by another algorithm" : ", grouped differently";
+    const bool same_kind = pack_call(theirs.what, theirs.type, theirs.op, theirs.peer) ==
+                           pack_call(mine.what, mine.type, mine.op, mine.peer);
+    if (grouped_alike && same_kind && is_variable(mine.what) && mine.what != TUTTI_ALL_TO_ALL_V)
+      text += n == number ? differing_counts(other, n, own) : "";
+    else if (describe(theirs) == describe(mine))
+      text += grouped_alike ? ", by another algorithm" : ", grouped differently";
     return Status::error(TUTTI_MISMATCH, text, other)
         .with_remedy(
             "every rank must call the same collectives in the same order and groups, with the same count, type, op and "

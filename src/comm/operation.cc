@@ -10,6 +10,7 @@ std::string describe(const Call& call) {
   std::string text(collective_name(call.what));
   if (call.what == TUTTI_BARRIER) return text;
   text += " " + std::string(dtype_name(call.type)) + " x " + std::to_string(call.count);
+  if (is_variable(call.what)) text += call.what == TUTTI_ALL_TO_ALL_V ? " sent in all" : " in all";
   if (is_reduction(call.what)) text += " " + std::string(op_name(call.op));
   if (is_rooted(call.what)) text += " root " + std::to_string(call.peer);
   if (call.what == TUTTI_SEND) text += " to " + std::to_string(call.peer);
@@ -17,6 +18,26 @@ std::string describe(const Call& call) {
     text += call.peer == TUTTI_ANY_SOURCE ? " from any" : " from " + std::to_string(call.peer);
   if (call.what == TUTTI_SEND || call.what == TUTTI_RECV) text += " tag " + std::to_string(call.match);
   return text;
+}
+
+std::uint64_t total_count(const BlockLayout& layout, int ranks) {
+  std::uint64_t total = 0;
+  for (int r = 0; layout.counts && r < ranks; ++r)
+    if (__builtin_add_overflow(total, layout.counts[r], &total)) return UINT64_MAX;
+  return total;
+}
+
+void Operation::keep_arguments(int ranks) {
+  algorithm_copy = std::string(call.algorithm);
+  call.algorithm = algorithm_copy;
+  const auto size = static_cast<std::size_t>(ranks);
+  layout_copies.reserve(4 * size);  // the pointers below stay valid
+  for (const std::uint64_t** array :
+       {&call.blocks.counts, &call.blocks.displacements, &call.received.counts, &call.received.displacements}) {
+    if (!*array) continue;
+    layout_copies.insert(layout_copies.end(), *array, *array + size);
+    *array = layout_copies.data() + layout_copies.size() - size;
+  }
 }
 
 void Operation::finish(Status status) {

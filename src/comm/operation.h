@@ -20,20 +20,43 @@ namespace tutti::core {
 class Communicator;
 struct CallEntry;
 
+/// One buffer of a v-form: how many elements each rank's block has, and where it lies. Arrays of as many numbers as
+/// there are ranks.
+struct BlockLayout {
+  const std::uint64_t* counts = nullptr;         ///< null: the call is no v-form
+  const std::uint64_t* displacements = nullptr;  ///< in elements; null: packed in rank order
+
+  /// Calls visit(rank, first element, count) for each block in rank order.
+  template <class Visit>
+  void for_each(int ranks, Visit visit) const {
+    std::uint64_t packed = 0;
+    for (int r = 0; r < ranks; ++r) {
+      const std::uint64_t count = counts[r];
+      visit(r, displacements ? displacements[r] : packed, count);
+      packed += count;
+    }
+  }
+};
+
 /// The arguments of one call, as the user gave them.
 struct Call {
   tutti_collective what = TUTTI_BARRIER;
   tutti_dtype type = TUTTI_INT8;
   tutti_op op = TUTTI_SUM;
-  int peer = -1;  ///< root, or the other rank of send and recv (TUTTI_ANY_SOURCE allowed there)
-  std::uint64_t count = 0;
+  int peer = -1;            ///< root, or the other rank of send and recv (TUTTI_ANY_SOURCE allowed there)
+  std::uint64_t count = 0;  ///< v-forms: of all blocks together; all_to_all_v: of those this rank sends
   const void* in = nullptr;
   void* out = nullptr;
   std::uint64_t tag = 0;       ///< tutti_call::tag
   std::uint32_t match = 0;     ///< tag of send and recv
   double timeout_s = 0;        ///< 0: the communicator's
-  std::string_view algorithm;  ///< forced row; must outlive the call until the operation has started
+  std::string_view algorithm;  ///< forced row; must outlive the call until the operation has started, like the layouts
+  BlockLayout blocks{};        ///< v-forms: of the buffer that holds every rank's block; all_to_all_v: of the input
+  BlockLayout received{};      ///< all_to_all_v: of the output
 };
+
+/// Elements of all blocks; as many as fit into 64 bits.
+std::uint64_t total_count(const BlockLayout& layout, int ranks);
 
 /// A span that the user gave; more than 30 years are cut to that, so that sums with it stay in range.
 constexpr std::int64_t seconds_to_ns(double seconds) {
@@ -56,6 +79,7 @@ class Operation {
   std::uint64_t group = 0;     ///< operations of one communicator with equal numbers were submitted together; 0: alone
   std::uint64_t exchange = 0;  ///< pack_exchange of the operations that share its exchange; 0: none
   std::string algorithm_copy;  ///< keeps Call::algorithm alive for asynchronous calls
+  std::vector<std::uint64_t> layout_copies;  ///< and the arrays of v-forms
   CpuExecution execution;
   CallEntry* entry = nullptr;
   const Algorithm* row = nullptr;  ///< collectives, once started
@@ -73,6 +97,8 @@ class Operation {
   std::atomic<int> waiters{0};
 
   bool done() const { return state.load(std::memory_order_acquire) == State::done; }  // pairs with finish()
+  /// Makes the call independent of the caller's memory (but for the buffers).
+  void keep_arguments(int ranks);
   /// Valid once done().
   const Status& status() const { return status_; }
   /// Ends the operation; callbacks go to the engine's callback thread.

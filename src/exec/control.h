@@ -43,6 +43,7 @@ struct alignas(kLineStride) CallDescriptor {
   std::atomic<std::uint64_t> count;
   std::atomic<std::uint64_t> call;  ///< packed: what | type << 8 | op << 16 | (root + 1) << 32
   std::atomic<std::uint64_t> tag;
+  std::atomic<std::uint64_t> weighted_count;  ///< v-forms: sum of (rank + 1) * count over the ranks
   // Two announcements as words: registration | generation << 32, offset.
   std::atomic<std::uint64_t> input[2], output[2];
   /// pack_exchange of the operations that share its exchange; one that does not hold the number: it runs alone.
@@ -52,6 +53,7 @@ struct alignas(kLineStride) CallDescriptor {
     std::uint64_t fingerprint = 0, count = 0, call = 0, tag = 0;
     Announcement input{}, output{};
     std::uint64_t exchange = 0;
+    std::uint64_t weighted_count = 0;
   };
   void write(std::uint64_t number, const Content& content) {
     // Whoever still reads what stood here before, and sees anything of the new content, sees this 0 afterwards: every
@@ -61,6 +63,7 @@ struct alignas(kLineStride) CallDescriptor {
       fingerprint.store(content.fingerprint, std::memory_order_release);
       count.store(content.count, std::memory_order_release);
       call.store(content.call, std::memory_order_release);
+      weighted_count.store(content.weighted_count, std::memory_order_release);
     }
     tag.store(content.tag, std::memory_order_release);
     store(input, content.input);
@@ -88,6 +91,7 @@ struct alignas(kLineStride) CallDescriptor {
     content.count = count.load(std::memory_order_acquire);
     content.call = call.load(std::memory_order_acquire);
     content.tag = tag.load(std::memory_order_acquire);
+    content.weighted_count = weighted_count.load(std::memory_order_acquire);
     load(input, content.input);
     load(output, content.output);
     content.exchange = exchange.load(std::memory_order_acquire);

@@ -20,6 +20,19 @@ struct Block {
 
 bool reduces(tutti_collective what);
 bool has_root(tutti_collective what);
+/// One of the forms with a count per rank.
+bool has_counts(tutti_collective what);
+
+/// The arrays that a call with a count per rank gets.
+struct Layout {
+  std::vector<std::uint64_t> counts, displacements;
+  bool packed = false;  ///< in rank order: displacements may be left out
+  std::uint64_t end = 0;
+};
+/// Of the buffer with a block for each rank: of all_to_all_v the one that `rank` sends.
+Layout layout_of(const Case& c, int rank);
+/// all_to_all_v: of the buffer that `rank` receives.
+Layout received_layout(const Case& c, int rank);
 
 /// Empty if the collective gives `rank` no such buffer.
 std::vector<Block> input_blocks(const Case& c, int rank);

@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // Ranks that call different things: every one of them gets an error with both calls in its text, soon.
+#include <array>
 #include <atomic>
 #include <barrier>
 
@@ -101,6 +102,148 @@ std::vector<Row> all_rows() {
 
 INSTANTIATE_TEST_SUITE_P(Table, Mismatch, ::testing::ValuesIn(all_rows()),
                          [](const auto& instance) { return name_of(instance.param); });
+
+// ---- Other collectives -------------------------------------------------------------------------------------------
+
+struct Pair {
+  const char* name;
+  tutti::Status (*call)(Communicator&, int* in, int* out, std::uint64_t count, bool odd);
+  std::vector<std::string> parts;  ///< of the text
+};
+
+const std::vector<Pair>& pairs() {
+  constexpr DataType kInt = DataType::int32;
+  static const std::vector<Pair> kPairs = {
+      {"reduce_root",
+       [](Communicator& c, int* in, int* out, std::uint64_t n, bool odd) { return c.reduce(in, out, n, kInt, odd); },
+       {"reduce int32", "root 0", "root 1"}},
+      {"reduce_op",
+       [](Communicator& c, int* in, int* out, std::uint64_t n, bool odd) {
+         return c.reduce(in, out, n, kInt, 0, odd ? Op::min : Op::sum);
+       },
+       {"reduce int32", "min", "sum"}},
+      {"reduce_for_all_reduce",
+       [](Communicator& c, int* in, int* out, std::uint64_t n, bool odd) {
+         return odd ? c.reduce(in, out, n, kInt, 0) : c.all_reduce(in, out, n, kInt);
+       },
+       {"all_reduce int32", "reduce int32"}},
+      {"gather_count",
+       [](Communicator& c, int* in, int* out, std::uint64_t n, bool odd) {
+         return c.gather(in, out, n + odd, kInt, 0);
+       },
+       {"gather int32 x"}},
+      {"gather_type",
+       [](Communicator& c, int* in, int* out, std::uint64_t n, bool odd) {
+         return c.gather(in, out, n, odd ? DataType::float32 : kInt, 0);
+       },
+       {"int32", "float32"}},
+      {"scatter_root",
+       [](Communicator& c, int* in, int* out, std::uint64_t n, bool odd) { return c.scatter(in, out, n, kInt, odd); },
+       {"scatter int32", "root 0", "root 1"}},
+      {"scatter_count",
+       [](Communicator& c, int* in, int* out, std::uint64_t n, bool odd) {
+         return c.scatter(in, out, n + odd, kInt, 0);
+       },
+       {"scatter int32 x"}},
+      {"all_to_all_count",
+       [](Communicator& c, int* in, int* out, std::uint64_t n, bool odd) {
+         return c.all_to_all(in, out, n + odd, kInt);
+       },
+       {"all_to_all int32 x"}},
+      {"all_to_all_for_all_gather",
+       [](Communicator& c, int* in, int* out, std::uint64_t n, bool odd) {
+         return odd ? c.all_to_all(in, out, n, kInt) : c.all_gather(in, out, n, kInt);
+       },
+       {"all_to_all int32", "all_gather int32"}},
+  };
+  return kPairs;
+}
+
+/// Every rank gets a mismatch that holds `parts`, in the call or in the barrier after it.
+void expect_mismatch(Communicator& comm, const char* name, tutti::Status status,
+                     const std::vector<std::string>& parts) {
+  if (status.is_ok()) status = comm.barrier();
+  EXPECT_EQ(status.code(), Code::mismatch) << name << ", rank " << comm.rank() << ": " << to_string(status);
+  for (const std::string& part : parts)
+    EXPECT_NE(status.text().find(part), std::string::npos)
+        << name << ", rank " << comm.rank() << ": no '" << part << "' in: " << status.text();
+}
+
+TEST(MismatchPairs, end_on_every_rank_and_name_both_calls) {
+  for (const int ranks : {2, 5})
+    for (const std::uint64_t count : {2u, 100000u})
+      for (const Pair& pair : pairs())
+        spawn(ranks, [&](Communicator& comm) {
+          const std::size_t all = (count + 1) * static_cast<std::size_t>(ranks);
+          std::vector<int> in(all, 1), out(all);
+          expect_mismatch(comm, pair.name, pair.call(comm, in.data(), out.data(), count, comm.rank() == 1), pair.parts);
+        });
+}
+
+// The forms with counts that all ranks share: the text says which of them differs.
+TEST(MismatchCounts, the_one_that_differs_is_named_with_both_values) {
+  for (const std::uint64_t base : {1u, 50000u})
+    for (const int form : {0, 1, 2, 3})
+      spawn(3, [&](Communicator& comm) {
+        std::vector<std::uint64_t> counts{base, 2 * base, base};
+        if (comm.rank() == 1) counts[2] += 3;
+        std::vector<int> in(6 * base + 3, 1), out(6 * base + 3);
+        const DataType type = DataType::int32;
+        const auto call = [&] {
+          switch (form) {
+            case 0: return comm.all_gather_v(in.data(), out.data(), {counts}, type);
+            case 1: return comm.reduce_scatter_v(in.data(), out.data(), {counts}, type);
+            case 2: return comm.gather_v(in.data(), out.data(), {counts}, type, 0);
+            default: return comm.scatter_v(in.data(), out.data(), {counts}, type, 0);
+          }
+        };
+        expect_mismatch(
+            comm, "one count", call(),
+            {"_v int32 x", "counts[2] is", std::to_string(base + 3) + " on rank 1", std::to_string(base) + " on rank"});
+      });
+}
+
+TEST(MismatchCounts, several_that_differ_are_said_to) {
+  spawn(2, [](Communicator& comm) {
+    std::vector<std::uint64_t> counts{4, 6};
+    if (comm.rank() == 1) counts = {6, 4};
+    std::vector<int> in(6), out(10);
+    expect_mismatch(comm, "same sum", comm.all_gather_v(in.data(), out.data(), {counts}, DataType::int32),
+                    {"all_gather_v int32 x 10 in all", "counts differ in several places"});
+  });
+}
+
+// What rank 1 sends to rank 0 is not what rank 0 expects of it.
+TEST(MismatchCounts, of_all_to_all_v_names_sender_receiver_and_both_counts) {
+  const std::vector<std::array<std::uint64_t, 2>> table = {
+      {5, 7}, {0, 3}, {3, 0}, {11, 12}, {100000, 5}, {5, 100000}, {200000, 200001}, {300000, 100000}};
+  for (const int ranks : {2, 4})
+    for (const auto& [sends, expects] : table) {
+      const std::uint64_t sent = sends, expected = expects;
+      spawn(ranks, [=](Communicator& comm) {
+        const auto size = static_cast<std::size_t>(ranks);
+        std::vector<std::uint64_t> send(size, 6), receive(size, 6);
+        if (comm.rank() == 1) send[0] = sent;
+        if (comm.rank() == 0) receive[1] = expected;
+        std::vector<int> in(6 * size + sent, 1), out(6 * size + expected);
+        expect_mismatch(comm, "all_to_all_v",
+                        comm.all_to_all_v(in.data(), {send}, out.data(), {receive}, DataType::int32),
+                        {"all_to_all_v: rank 1 sends int32 x " + std::to_string(sent) + " to rank 0",
+                         "rank 0 expects int32 x " + std::to_string(expected) + " from rank 1", "send_counts[0]",
+                         "recv_counts[1]"});
+      });
+    }
+}
+
+TEST(MismatchCounts, all_to_all_v_against_all_to_all_is_another_collective) {
+  spawn(3, [](Communicator& comm) {
+    const std::vector<std::uint64_t> counts(3, 4);
+    std::vector<int> in(12), out(12);
+    expect_mismatch(comm, "forms",
+                    comm.rank() == 1 ? comm.all_to_all(in, out) : comm.all_to_all_v(in, {counts}, out, {counts}),
+                    {"all_to_all int32 x 4", "all_to_all_v int32 x 12 sent in all"});
+  });
+}
 
 TEST(MismatchOrder, swapped_operations_are_found_although_both_are_issued) {
   spawn(3, [](Communicator& comm) {

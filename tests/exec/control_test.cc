@@ -15,7 +15,9 @@ CallDescriptor::Content content_of(std::uint64_t number) {
           number * 7,
           number * 11,
           {static_cast<std::uint32_t>(number), 2, number * 13},
-          {1, static_cast<std::uint32_t>(number), number * 17}};
+          {1, static_cast<std::uint32_t>(number), number * 17},
+          0,
+          number * 19};
 }
 
 TEST(CallDescriptor, gives_back_what_was_written_for_that_operation_only) {
@@ -31,6 +33,7 @@ TEST(CallDescriptor, gives_back_what_was_written_for_that_operation_only) {
   EXPECT_EQ(read.input.registration, 5u);
   EXPECT_EQ(read.input.offset, 65u);
   EXPECT_EQ(read.output.generation, 5u);
+  EXPECT_EQ(read.weighted_count, 95u);
   descriptor->write(5 + kDescriptors, content_of(5 + kDescriptors));
   EXPECT_FALSE(descriptor->read(5, read)) << "forgotten";
 }
@@ -56,6 +59,7 @@ TEST(CallDescriptor, is_never_read_half_written) {
     ASSERT_EQ(read.input.offset, expected.input.offset);
     ASSERT_EQ(read.output.offset, expected.output.offset);
     ASSERT_EQ(read.output.generation, expected.output.generation);
+    ASSERT_EQ(read.weighted_count, expected.weighted_count);
   }
   writer.join();
 }
