@@ -512,7 +512,11 @@ class Call {
     call_.timeout_s = std::chrono::duration<double>(options.timeout).count();
     call_.algorithm = options.algorithm.empty() ? nullptr : options.algorithm.c_str();
   }
-  const tutti_call* get() const { return &call_; }
+  /// Null where nothing is asked for: such calls may take the library's shortest way.
+  const tutti_call* get() const {
+    const bool asks = call_.tag != 0 || call_.timeout_s != 0 || call_.algorithm != nullptr;
+    return asks ? &call_ : nullptr;
+  }
 
  private:
   tutti_call call_{};

@@ -25,6 +25,8 @@ void Communicator::remember_small(const Call& call, const CallEntry& entry) {
   if (ranks() != 2 || entry.bytes > kInlineBytes) return;
   if (call.what != TUTTI_BARRIER && call.what != TUTTI_ALL_REDUCE) return;
   if (call.count == 0 && call.what != TUTTI_BARRIER) return;
+  // Those that take the short way ask for no row.
+  if (!call.algorithm.empty()) return;
   const LoweredPlan& plan = entry.plan->lowered;
   // One exchange: a line out, a line in, and at most one reduction of the two.
   if (plan.lanes.size() != 1 || plan.lanes[0].size() != 2 || plan.tx.size() != 1 || plan.rx.size() != 1) return;
