@@ -30,8 +30,9 @@ struct Sample {
 };
 /// Which rank counts a program runs with in the sample; together they are all of kRankCounts, of both kinds.
 constexpr Sample kSamples[] = {
-    {"all_gather", 1, 6}, {"all_reduce", 5, 8}, {"alltoall", 16, 7}, {"broadcast", 7, 16},     {"gather", 8, 9},
-    {"hypercube", 4, 2},  {"reduce", 6, 3},     {"scatter", 3, 1},   {"reduce_scatter", 2, 4}, {"sendrecv", 9, 5},
+    {"all_gather", 1, 6}, {"all_reduce", 5, 8},     {"alltoall", 16, 7}, {"alltoallv", 9, 5},
+    {"broadcast", 7, 16}, {"gather", 8, 9},         {"hypercube", 4, 2}, {"reduce", 6, 3},
+    {"scatter", 3, 1},    {"reduce_scatter", 2, 4}, {"sendrecv", 2, 9},
 };
 
 std::vector<Setting> runs() {

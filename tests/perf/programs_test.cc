@@ -67,9 +67,9 @@ TEST_P(Programs, every_element_is_right_at_small_and_odd_sizes) {
 }
 
 INSTANTIATE_TEST_SUITE_P(All, Programs,
-                         testing::Combine(testing::Values("all_gather", "all_reduce", "alltoall", "broadcast", "gather",
-                                                          "hypercube", "reduce", "reduce_scatter", "scatter",
-                                                          "sendrecv"),
+                         testing::Combine(testing::Values("all_gather", "all_reduce", "alltoall", "alltoallv",
+                                                          "broadcast", "gather", "hypercube", "reduce",
+                                                          "reduce_scatter", "scatter", "sendrecv"),
                                           testing::ValuesIn(kPlacings)),
                          [](const auto& parameter) {
                            return std::string(std::get<0>(parameter.param)) + "_" + std::get<1>(parameter.param).name;
@@ -102,15 +102,16 @@ TEST(Columns, of_every_program) {
   EXPECT_EQ(row_head_of("gather_perf", arguments), with(blocks, "none", "1"));
   EXPECT_EQ(row_head_of("scatter_perf", arguments), with(blocks, "none", "1"));
   EXPECT_EQ(row_head_of("alltoall_perf", arguments), blocks);
+  EXPECT_EQ(row_head_of("alltoallv_perf", arguments), blocks);
 }
 
 TEST(Bandwidths, follow_from_the_time_and_the_ranks) {
   const struct {
     const char* program;
     double bytes, factor;  // with 4 ranks of 1 MiB
-  } kCases[] = {{"all_reduce", 1, 1.5}, {"all_gather", 1, 0.75}, {"reduce_scatter", 1, 0.75},
-                {"broadcast", 1, 1},    {"reduce", 1, 1},        {"gather", 1, 0.75},
-                {"scatter", 1, 0.75},   {"alltoall", 1, 0.75},   {"sendrecv", 1, 1}};
+  } kCases[] = {{"all_reduce", 1, 1.5}, {"all_gather", 1, 0.75}, {"reduce_scatter", 1, 0.75}, {"broadcast", 1, 1},
+                {"reduce", 1, 1},       {"gather", 1, 0.75},     {"scatter", 1, 0.75},        {"alltoall", 1, 0.75},
+                {"alltoallv", 1, 0.75}, {"sendrecv", 1, 1}};
   for (const auto& expected : kCases) {
     const auto rows =
         table_rows(run_benchmark(std::string(expected.program) + "_perf", "-t 4 -b 1M -e 1M -n 1 -c 0").output);
