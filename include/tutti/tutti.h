@@ -148,7 +148,7 @@ TUTTI_API tutti_code tutti_all_gather_v(const void* in, void* out, const uint64_
                                         const uint64_t* displacements, tutti_dtype type, tutti_comm* comm,
                                         const tutti_call* call, tutti_work** work);
 /* in holds a block for each rank; rank r receives the reduction of block r, counts[r] elements. In place:
- * out == in + displacements[rank]. */
+ * out == in + displacements[rank], and no other block reaches into that one. */
 TUTTI_API tutti_code tutti_reduce_scatter_v(const void* in, void* out, const uint64_t* counts,
                                             const uint64_t* displacements, tutti_dtype type, tutti_op op,
                                             tutti_comm* comm, const tutti_call* call, tutti_work** work);

@@ -101,6 +101,20 @@ Status check_disjoint(const BlockLayout& layout, const std::string& prefix, int 
   return {};
 }
 
+/// In place, no other block of the input may reach into the one that the result is written to.
+Status check_own_block(const BlockLayout& layout, int rank, int ranks) {
+  if (!layout.displacements) return {};
+  const std::uint64_t own = layout.displacements[rank], own_end = own + layout.counts[rank];
+  for (int r = 0; r < ranks; ++r) {
+    const std::uint64_t first = layout.displacements[r], end = first + layout.counts[r];
+    if (r != rank && first < end && first < own_end && own < end)
+      return bad("displacements[" + std::to_string(r) + "]",
+                 std::to_string(first) + ", overlapping the block of rank " + std::to_string(rank),
+                 "in place, blocks that do not reach into this rank's own");
+  }
+  return {};
+}
+
 /// Counts and displacements of a v-form.
 Status check_layouts(const Call& call, int rank, int ranks) {
   if (call.what != TUTTI_ALL_TO_ALL_V) {
@@ -171,7 +185,8 @@ Status check_buffers(const Call& call, int rank, int ranks) {
   if (!reads || !writes) return {};
   const auto* in = static_cast<const std::byte*>(call.in);
   const auto* out = static_cast<const std::byte*>(call.out);
-  if (buffers.has_in_place && in + buffers.in_shared == out + buffers.out_shared) return {};
+  if (buffers.has_in_place && in + buffers.in_shared == out + buffers.out_shared)
+    return call.what == TUTTI_REDUCE_SCATTER_V ? check_own_block(call.blocks, rank, ranks) : Status{};
   if (!overlaps(in, buffers.in_bytes, out, buffers.out_bytes) || !blocks_overlap(call, buffers, ranks)) return {};
   const tutti_collective form = equal_form(call.what);
   const bool names_out = form != TUTTI_ALL_GATHER && form != TUTTI_GATHER;

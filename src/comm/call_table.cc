@@ -39,7 +39,10 @@ Result<CallEntry*> Communicator::find_entry(const Call& call) {
                       entry->root == call.peer && entry->count == count && entry->asked == call.algorithm &&
                       entry->generation == plans_.generation() && (!common_counts || cut_alike(*entry, call));
     if (same) {
-      if (call.what == TUTTI_ALL_TO_ALL_V) cut(*entry, call);
+      if (call.what == TUTTI_ALL_TO_ALL_V) {
+        entry->bytes = bytes_of(call);
+        cut(*entry, call);
+      }
       entry->last_use = ++lookups_;
       return entry;
     }

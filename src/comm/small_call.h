@@ -74,12 +74,13 @@ template <tutti_collective what>
   const std::size_t bytes = entry.bytes;
   if (what != TUTTI_BARRIER && !are_fit(call.in, call.out, bytes)) return SmallEnd::not_taken;
   if (Process::forked() || issuing_.test_and_set(std::memory_order_acquire)) return SmallEnd::not_taken;
-  if (!is_idle() || !try_drive()) {
+  if (!try_drive()) {
     leave();
     return SmallEnd::not_taken;
   }
   SendChannel& send = *entry.send;
-  const bool alone = queued_.load(std::memory_order_acquire) == 0 && !current_ && !point_to_point_active_;
+  // With the token: whoever ended the communicator held it, and left the peers' memory for good.
+  const bool alone = is_idle() && queued_.load(std::memory_order_acquire) == 0 && !current_ && !point_to_point_active_;
   Line* const line = alone ? send.reserve_line() : nullptr;
   if (!line) {
     stop_driving();

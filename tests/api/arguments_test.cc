@@ -81,6 +81,12 @@ const std::vector<Row>& rows() {
       {"overlap", [](Communicator& c) { return c.all_reduce(output, output + 1, 4, kFloat); }, {"overlap"}},
       {"overlap_gather", [](Communicator& c) { return c.all_gather(output + 4, output, 4, kFloat); }, {"overlap"}},
       {"overlap_scatter", [](Communicator& c) { return c.reduce_scatter(output, output + 4, 4, kFloat); }, {"overlap"}},
+      {"blocks_that_the_result_is_written_into",
+       [](Communicator& c) {
+         const std::uint64_t counts[] = {4, 4}, displacements[] = {0, 2};
+         return c.reduce_scatter_v(output, output, {counts, displacements}, kFloat);
+       },
+       {"displacements[1]", "2", "block of rank 0", "in place"}},
       {"algorithm",
        [](Communicator& c) { return c.all_reduce(input, output, 4, kFloat, Op::sum, {.algorithm = "rnig"}); },
        {"rnig", "ring", "recursive_doubling"}},

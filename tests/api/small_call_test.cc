@@ -50,5 +50,21 @@ TEST(SmallCalls, beside_asynchronous_ones) {
   });
 }
 
+// The line of such a call travels before its rank has said what it calls.
+TEST(SmallCalls, that_differ_are_both_named) {
+  for (int round = 0; round < 20; ++round)
+    spawn(2, [](Communicator& comm) {
+      std::vector<float> four(4, 1), five(5, 1);
+      for (int i = 0; i < 2; ++i) {
+        ASSERT_STATUS_OK(comm.all_reduce(four));
+        ASSERT_STATUS_OK(comm.all_reduce(five));
+      }
+      const tutti::Status status = comm.all_reduce(comm.rank() == 0 ? four : five);
+      EXPECT_EQ(status.code(), tutti::Code::mismatch);
+      for (const char* part : {"float32 x 4", "float32 x 5"})
+        EXPECT_NE(status.text().find(part), std::string::npos) << status.text();
+    });
+}
+
 }  // namespace
 }  // namespace api_test

@@ -142,6 +142,33 @@ TEST(EngineManners, issuing_does_not_wait_for_other_operations_to_end) {
   });
 }
 
+// All calls of all_to_all_v share what is known of one; its size is each call's own.
+TEST(Records, all_to_all_v_has_its_own_size) {
+  spawn(2, [](Rank comm) {
+    std::vector<std::uint8_t> in(100, 1), out(100);
+    for (const std::uint64_t count : {3, 40}) {
+      const std::uint64_t counts[] = {count, count};
+      Call call;
+      call.what = TUTTI_ALL_TO_ALL_V;
+      call.type = TUTTI_UINT8;
+      call.blocks.counts = call.received.counts = counts;
+      call.count = 2 * count;
+      call.in = in.data();
+      call.out = out.data();
+      ASSERT_TRUE(comm->run(call).is_ok());
+    }
+    if (comm->rank() != 0) return;
+    auto snapshot = read_recorder(comm->process().recorder().path());
+    ASSERT_TRUE(snapshot.is_ok()) << snapshot.status().to_string();
+    std::vector<std::uint64_t> sizes;
+    for (const auto& slot : snapshot->slots)
+      if (slot->state == 1 && slot->rank == 0)
+        for (const Record& record : slot->records)
+          if (record.sequence != 0 && record.what == TUTTI_ALL_TO_ALL_V) sizes.push_back(record.bytes);
+    EXPECT_EQ(sizes, (std::vector<std::uint64_t>{6, 80}));
+  });
+}
+
 TEST(Split, settings_must_be_equal_within_a_group) {
   spawn(3, [](Rank comm) {
     const tutti_config config = config_of(comm->rank() == 1 ? "slice_bytes=64K" : "slice_bytes=256K");
