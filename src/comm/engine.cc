@@ -68,7 +68,8 @@ void Engine::progress_loop() {
     std::erase_if(active_, [](Communicator* communicator) { return communicator->quiet(); });
     if (active_.empty()) {
       idle_rounds = 0;
-      wake_.wait(lock);
+      // Looks again: making way for others above may have let stop() in, whose ring is over.
+      wake_.wait(lock, [this] { return stopping_ || !active_.empty(); });
       continue;
     }
     bool moved = false, needed = false;

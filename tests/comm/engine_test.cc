@@ -78,5 +78,17 @@ TEST(Engine, drives_what_nobody_waits_for) {
   });
 }
 
+// The progress thread makes way for stop() just before it goes to sleep. ctest's limit is the assertion.
+TEST(Engine, stop_is_not_slept_over) {
+  spawn(1, [](Rank comm) {
+    for (int round = 0; round < 8000; ++round) {
+      Engine engine;
+      engine.activate(comm.get());
+      for (int turn = round % 50; turn > 0; --turn) engine.help(nullptr);
+      engine.stop();
+    }
+  });
+}
+
 }  // namespace
 }  // namespace tutti::core
