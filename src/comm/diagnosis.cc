@@ -1,5 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // How a communicator fails: one verdict for all ranks, with a text that names a rank and an operation.
+#include <sched.h>
+
 #include <algorithm>
 #include <cstring>
 
@@ -35,6 +37,14 @@ std::string describe_called(const ControlPage& page, std::uint64_t number, const
     if (read_descriptor(page, first + i, member, content)) text += " " + describe(member);
   }
   return text + (operations > kShown ? ", ...)" : ")");
+}
+
+/// The line of a small call travels before its rank has said what it calls (small_call.h): gives that rank the time to
+/// say so.
+void await_call(const ControlPage& page, std::uint64_t number) {
+  constexpr std::int64_t kPatienceNs = 50'000'000;  // it may have lost its core in between
+  const std::int64_t give_up = monotonic_ns() + kPatienceNs;
+  while (page.operation.load(std::memory_order_acquire) <= number && monotonic_ns() < give_up) sched_yield();
 }
 
 std::string rank_list(const std::vector<int>& ranks) {
@@ -203,6 +213,7 @@ Status Communicator::mismatch_at(const Operation& operation) const {
   const CpuExecution& execution = operation.execution;
   const Call& own = operation.call;
   const int peer = execution.mismatching_peer();
+  await_call(*channels_.peer(peer).control, operation.number);
   Call theirs;
   CallDescriptor::Content content;
   const bool same_call = read_descriptor(*channels_.peer(peer).control, operation.number, theirs, content) &&
