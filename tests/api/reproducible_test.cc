@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // The levels of docs/determinism.md, by bits: L2 whatever the size, pieces, slices and lanes; L4 whatever number of
 // ranks shares sixteen terms.
+#include <algorithm>
 #include <bit>
 #include <cmath>
 #include <cstring>
@@ -96,6 +97,15 @@ TYPED_TEST(Reproducible, l4_gives_the_same_bits_on_any_power_of_two_of_ranks) {
                                    nullptr),
                   TUTTI_OK);
         EXPECT_TRUE(same_bits(out.data(), whole.data(), count)) << "all_reduce over " << ranks << " ranks";
+        for (const int root : {0, ranks - 1}) {
+          ASSERT_EQ(tutti_reduce(in.data(), out.data(), count, TypeParam::kType, TUTTI_SUM, root, comm.handle(),
+                                 nullptr, nullptr),
+                    TUTTI_OK);
+          if (comm.rank() == root) {
+            EXPECT_TRUE(same_bits(out.data(), whole.data(), count)) << "reduce to " << root << " of " << ranks;
+          }
+          std::fill(out.begin(), out.end(), Element{});
+        }
         const std::size_t block = count / static_cast<std::size_t>(ranks);
         ASSERT_EQ(tutti_reduce_scatter(in.data(), out.data(), block, TypeParam::kType, TUTTI_SUM, comm.handle(),
                                        nullptr, nullptr),
