@@ -65,9 +65,14 @@ std::uint64_t first_of(const BlockLayout& layout, int rank) {
 Status check_layout(const BlockLayout& layout, const std::string& prefix, const Call& call, int ranks) {
   if (!layout.counts) return bad(prefix + "counts", "NULL", "an array of one count per rank");
   const std::uint64_t most = kMostBytes / dtype_bytes(call.type);
-  if (const std::uint64_t total = total_count(layout, ranks); total > most)
+  if (const std::uint64_t total = total_count(layout, ranks); total > most) {
+    for (int r = 0; r < ranks; ++r)
+      if (layout.counts[r] > most)
+        return bad(prefix + "counts[" + std::to_string(r) + "]", std::to_string(layout.counts[r]),
+                   "less than 2^62 bytes");
     return bad(prefix + "counts", "adding up to " + (total == UINT64_MAX ? "2^64 or more" : std::to_string(total)),
                "less than 2^62 bytes over all ranks");
+  }
   for (int r = 0; layout.displacements && r < ranks; ++r)
     if (layout.displacements[r] > most)
       return bad(prefix + "displacements[" + std::to_string(r) + "]", std::to_string(layout.displacements[r]),

@@ -8,7 +8,6 @@
 
 #include "src/base/random.h"
 #include "src/comm/communicator.h"
-#include "src/plan/contract.h"
 
 namespace tutti::core {
 
@@ -91,15 +90,12 @@ bool Communicator::cut_alike(const CallEntry& entry, const Call& call) const {
 
 /// Chunks, and how they are sliced.
 void Communicator::cut(CallEntry& entry, const Call& call) const {
-  const LoweredPlan& plan = entry.plan->lowered;
   is_variable(call.what) ? cut_as_given(entry, call) : cut_evenly(entry, call);
   if (is_variable(call.what) && call.what != TUTTI_ALL_TO_ALL_V) entry.blocks = entry.input_chunks;
   // A buffer of one block begins with it. (A rank without the buffer never asks where its chunks are.)
-  const Contract contract(call.what, ranks(), std::max(call.peer, 0), plan.chunks);
-  const std::uint32_t foreign = rank_ == 0 ? 1 : 0;
-  if (has_blocks(call.what) && !contract.has_input(rank_, foreign))
-    entry.input_chunks = one_of(std::move(entry.input_chunks));
-  if (has_blocks(call.what) && !contract.has_output(rank_, foreign))
+  const tutti_collective form = equal_form(call.what);
+  if (form == TUTTI_ALL_GATHER || form == TUTTI_GATHER) entry.input_chunks = one_of(std::move(entry.input_chunks));
+  if (form == TUTTI_REDUCE_SCATTER || form == TUTTI_SCATTER)
     entry.output_chunks = one_of(std::move(entry.output_chunks));
 
   Bindings& bindings = entry.bindings;

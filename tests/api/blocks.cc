@@ -37,6 +37,7 @@ Layout place(const Case& c, std::vector<std::uint64_t> counts) {
   const std::size_t ranks = counts.size();
   layout.displacements.resize(ranks);
   layout.packed = !has_counts(c.what) || c.seed % 3 != 2;
+  layout.end = layout.packed ? 0 : 1;
   for (std::size_t i = 0; i < ranks; ++i) {
     const std::size_t r = layout.packed ? i : ranks - 1 - i;
     layout.displacements[r] = layout.end;

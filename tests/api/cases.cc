@@ -86,10 +86,10 @@ bool is_valid(const Choice& choice) {
   return type == TUTTI_BOOL ? op != TUTTI_AVG : op < TUTTI_BAND || !is_float(type);
 }
 
-/// Blocks of 128 KiB for each of 16 ranks take most of the time and meet no other border than those of 9 ranks.
+/// Blocks of 128 KiB for each of 9 ranks take most of the time and meet no other border than those of 4 ranks.
 void shorten(Case& c) {
   const std::uint64_t most = 8192 / tutti_dtype_bytes(c.type);
-  if (c.ranks > 9 && span_of(input_blocks(c, 0)) + span_of(output_blocks(c, 0)) > 3 * c.count)
+  if (c.ranks > 4 && span_of(input_blocks(c, 0)) + span_of(output_blocks(c, 0)) > 3 * c.count)
     c.count = std::min(c.count, most);
 }
 
@@ -221,8 +221,9 @@ struct Seat {
     shared = c.in_place && both && c.what != TUTTI_ALL_TO_ALL && c.what != TUTTI_ALL_TO_ALL_V;
     if (!shared) return;
     // The buffer of one block lies where the other one has that block.
-    if (output.size() > input.size()) in_offset = output[static_cast<std::size_t>(rank)].offset;
-    if (input.size() > output.size()) out_offset = input[static_cast<std::size_t>(rank)].offset;
+    const auto own = static_cast<std::size_t>(rank), all = static_cast<std::size_t>(c.ranks);
+    if (output.size() == all) in_offset = output[own].offset;
+    if (input.size() == all) out_offset = input[own].offset;
   }
   std::vector<Block> input, output;  // empty: the rank has no such buffer
   bool shared = false;

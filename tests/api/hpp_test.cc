@@ -86,6 +86,11 @@ TEST(Sizes, that_do_not_fit_are_refused_before_anything_is_sent) {
       expect(comm.all_gather(four, five), {"all_gather", "out", "5", "8"});
       expect(comm.reduce_scatter(five, four), {"reduce_scatter", "in", "5", "8"});
       expect(comm.async().all_gather(four, five).status(), {"out"});
+      expect(comm.reduce(four, five, 0), {"reduce", "out", "5", "4"});
+      expect(comm.gather(four, five, 0), {"gather", "out", "5", "8"});
+      expect(comm.scatter(five, four, 0), {"scatter", "in", "5", "8"});
+      expect(comm.all_to_all(four, five), {"all_to_all", "out", "5", "4"});
+      expect(comm.all_to_all(five, std::span(eight).first(5)), {"all_to_all", "in", "5", "6"});
     }
     ASSERT_STATUS_OK(comm.all_gather(four, eight));
     EXPECT_EQ(eight, std::vector<float>(8, 1));
@@ -117,6 +122,72 @@ TEST(Ranges, of_all_kinds) {
     std::vector<int> blocks{comm.rank(), comm.rank()};
     ASSERT_STATUS_OK(comm.all_gather(std::span(blocks).subspan(static_cast<std::size_t>(comm.rank()), 1), blocks));
     EXPECT_EQ(blocks, (std::vector<int>{0, 1}));
+  });
+}
+
+// What only the root uses may be empty elsewhere.
+TEST(Ranges, of_the_root_alone) {
+  spawn(2, [](Communicator& comm) {
+    constexpr int kRoot = 1;
+    const bool at_root = comm.rank() == kRoot;
+    const std::vector<double> mine{1.0 + comm.rank(), 10};
+    std::vector<double> sum(at_root ? 2 : 0), whole(at_root ? 4 : 0);
+    ASSERT_STATUS_OK(comm.reduce(mine, sum, kRoot));
+    ASSERT_STATUS_OK(comm.gather(mine, whole, kRoot));
+    if (at_root) {
+      EXPECT_EQ(sum, (std::vector<double>{3, 20}));
+      EXPECT_EQ(whole, (std::vector<double>{1, 10, 2, 10}));
+    }
+    std::array<double, 2> back{};
+    ASSERT_STATUS_OK(comm.scatter(whole, back, kRoot));
+    EXPECT_EQ(back[0], mine[0]);
+
+    // In place: reduce keeps what the other ranks gave.
+    std::vector<Half> halves(3, Half{0x3c00});  // 1.0
+    ASSERT_STATUS_OK(comm.reduce(halves, 0));
+    EXPECT_EQ(halves[2].bits, comm.rank() == 0 ? 0x4000 : 0x3c00);
+    std::vector<int> blocks{comm.rank(), comm.rank()};
+    const auto own = std::span(blocks).subspan(static_cast<std::size_t>(comm.rank()), 1);
+    ASSERT_STATUS_OK(comm.gather(own, blocks, kRoot));
+    EXPECT_EQ(blocks, (std::vector<int>{0, at_root ? 1 : 0}));
+    if (at_root) blocks = {5, 6};
+    ASSERT_STATUS_OK(comm.scatter(blocks, own, kRoot));
+    EXPECT_EQ(own[0], 5 + comm.rank());
+    tutti::Work work = comm.async().reduce(mine, sum, kRoot, tutti::Op::max).value();
+    ASSERT_STATUS_OK(work.wait());
+    EXPECT_TRUE(sum.empty() || sum[0] == 2.0);
+  });
+}
+
+TEST(Ranges, of_blocks) {
+  spawn(2, [](Communicator& comm) {
+    const int rank = comm.rank();
+    std::array<int, 4> in{10 * rank, 10 * rank + 1, 10 * rank + 2, 10 * rank + 3}, out{};
+    ASSERT_STATUS_OK(comm.all_to_all(in, out));
+    const int first = 2 * rank;
+    EXPECT_EQ(out, (std::array<int, 4>{first, first + 1, first + 10, first + 11}));
+
+    // Rank 0 has one element, rank 1 has three; they lie in the other order.
+    const std::array<std::uint64_t, 2> counts{1, 3}, places{3, 0};
+    const auto own = static_cast<std::size_t>(counts[static_cast<std::size_t>(rank)]);
+    const auto mine = std::span<const int>(in).first(own);
+    const std::array<int, 4> all{10, 11, 12, 0};
+    ASSERT_STATUS_OK(comm.all_gather_v(mine, out, {counts, places}));
+    EXPECT_EQ(out, all);
+    std::vector<int> part(own);
+    ASSERT_STATUS_OK(comm.reduce_scatter_v(all, part, {counts, places}, tutti::Op::prod));
+    EXPECT_EQ(part[0], rank == 0 ? 0 : 100);
+    std::vector<int> whole(rank == 0 ? 4 : 0);
+    ASSERT_STATUS_OK(comm.gather_v(mine, whole, {counts}, 0));
+    if (rank == 0) {
+      EXPECT_EQ(whole, (std::vector<int>{0, 10, 11, 12}));
+    }
+    ASSERT_STATUS_OK(comm.scatter_v(whole, part, {counts}, 0));
+    EXPECT_TRUE(std::equal(part.begin(), part.end(), mine.begin()));
+    // One element stays, three go to the other rank.
+    const std::array<std::uint64_t, 2> sent{rank == 0 ? 1u : 3u, rank == 0 ? 3u : 1u};
+    ASSERT_STATUS_OK(comm.all_to_all_v(in, {sent}, out, {sent}));
+    EXPECT_EQ(out, (rank == 0 ? std::array<int, 4>{0, 10, 11, 12} : std::array<int, 4>{1, 2, 3, 13}));
   });
 }
 
