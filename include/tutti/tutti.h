@@ -162,8 +162,8 @@ TUTTI_API tutti_code tutti_scatter_v(const void* in, void* out, const uint64_t* 
                                      tutti_work** work);
 /* send_counts[s] elements of in go to rank s, recv_counts[s] elements of out come from rank s: each rank knows its own
  * counts only. send_counts[s] of rank r and recv_counts[r] of rank s must be equal, else all ranks get a mismatch that
- * names both. A block of no elements still costs a message of no bytes, so that this is found at once. There is no
- * in-place form. */
+ * names both; those whose own blocks were right may get it from their next call. A block of no elements still costs a
+ * message of no bytes, so that this is found at once. There is no in-place form. */
 TUTTI_API tutti_code tutti_all_to_all_v(const void* in, const uint64_t* send_counts,
                                         const uint64_t* send_displacements, void* out, const uint64_t* recv_counts,
                                         const uint64_t* recv_displacements, tutti_dtype type, tutti_comm* comm,

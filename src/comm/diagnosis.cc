@@ -231,26 +231,30 @@ Status Communicator::mismatch_at(const Operation& operation) const {
       .with_remedy("send_counts[" + to + "] of rank " + from + " must equal recv_counts[" + from + "] of rank " + to);
 }
 
-/// Which count of a v-form is another on rank `peer`: where one alone differs, its place is the quotient of the
-/// differences of the weighted and of the plain sum, and the peer's fingerprint proves it. "" if it cannot be told.
+/// Which count of a v-form is another on rank `peer`: where one alone differs, its place + 1 times the difference of
+/// the plain sums is that of the weighted ones, and the peer's fingerprint proves it. "" if it cannot be told.
 std::string Communicator::differing_counts(int peer, std::uint64_t number, const Call& own) const {
   CallDescriptor::Content theirs, mine;
   if (!own.blocks.counts || !channels_.peer(peer).control->descriptors[number % kDescriptors].read(number, theirs) ||
       !control_->descriptors[number % kDescriptors].read(number, mine))
     return "";
-  const auto difference = static_cast<std::int64_t>(theirs.count - mine.count);
-  const auto weighted = static_cast<std::int64_t>(theirs.weighted_count - mine.weighted_count);
-  const std::int64_t place = difference == 0 ? 0 : weighted / difference;
-  if (place >= 1 && place <= ranks()) {
-    const auto index = static_cast<std::size_t>(place - 1);
-    std::vector<std::uint64_t> counts(own.blocks.counts, own.blocks.counts + ranks());
-    counts[index] += static_cast<std::uint64_t>(difference);
-    for (const Algorithm& row : algorithms())
-      if (row.what == equal_form(own.what) &&
-          mixed(fingerprint_of(own, row, counts.data()), number) == theirs.fingerprint)
-        return ": counts[" + std::to_string(index) + "] is " + std::to_string(counts[index]) + " on rank " +
-               std::to_string(peer) + " and " + std::to_string(own.blocks.counts[index]) + " on rank " +
-               std::to_string(rank_);
+  std::vector<std::uint64_t> counts(own.blocks.counts, own.blocks.counts + ranks());
+  const auto are_theirs = [&] {
+    return std::any_of(algorithms().begin(), algorithms().end(), [&](const Algorithm& row) {
+      return row.what == equal_form(own.what) &&
+             mixed(fingerprint_of(own, row, counts.data()), number) == theirs.fingerprint;
+    });
+  };
+  if (are_theirs()) return ", by another algorithm";
+  const std::uint64_t difference = theirs.count - mine.count, weighted = theirs.weighted_count - mine.weighted_count;
+  for (std::size_t index = 0; difference != 0 && index < counts.size(); ++index) {
+    if ((index + 1) * difference != weighted) continue;
+    counts[index] += difference;
+    if (are_theirs())
+      return ": counts[" + std::to_string(index) + "] is " + std::to_string(counts[index]) + " on rank " +
+             std::to_string(peer) + " and " + std::to_string(own.blocks.counts[index]) + " on rank " +
+             std::to_string(rank_);
+    counts[index] -= difference;
   }
   return ": their counts differ in several places";
 }

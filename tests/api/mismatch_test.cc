@@ -235,6 +235,16 @@ TEST(MismatchCounts, of_all_to_all_v_names_sender_receiver_and_both_counts) {
     }
 }
 
+TEST(MismatchCounts, that_are_equal_are_not_blamed_for_another_algorithm) {
+  spawn(2, [](Communicator& comm) {
+    const std::vector<std::uint64_t> counts{4, 5};
+    std::vector<int> in(counts[comm.rank() == 0 ? 0 : 1]), out(9);
+    expect_mismatch(comm, "all_gather_v",
+                    comm.all_gather_v(in, out, {counts}, {.algorithm = comm.rank() == 0 ? "ring" : "one_shot"}),
+                    {"all_gather_v int32 x 9 in all", "by another algorithm"});
+  });
+}
+
 TEST(MismatchCounts, all_to_all_v_against_all_to_all_is_another_collective) {
   spawn(3, [](Communicator& comm) {
     const std::vector<std::uint64_t> counts(3, 4);

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // Small blocking calls of two ranks may take a way of their own; what they send and give must not depend on that.
 #include <atomic>
+#include <random>
 #include <string>
 #include <vector>
 
@@ -63,6 +64,37 @@ TEST(SmallCalls, that_differ_are_both_named) {
       EXPECT_EQ(status.code(), tutti::Code::mismatch);
       for (const char* part : {"float32 x 4", "float32 x 5"})
         EXPECT_NE(status.text().find(part), std::string::npos) << status.text();
+    });
+}
+
+// Every rank chooses for itself how it makes a call: the messages are the same.
+TEST(SmallCalls, may_go_another_way_on_every_rank) {
+  constexpr unsigned kSeeds = 20, kCalls = 200;
+  for (unsigned seed = 1; seed <= kSeeds; ++seed)
+    spawn(2, [seed](Communicator& comm) {
+      std::mt19937 shared(seed), own(2 * seed + static_cast<unsigned>(comm.rank()));
+      std::vector<std::vector<int>> data(kCalls);
+      std::vector<tutti::Work> works;
+      for (auto& each : data) {
+        each.assign(1 + shared() % 14, 1);
+        if (own() % 40 == 0) prevent_short_way(comm);
+        if (own() % 40 == 0) {
+          ASSERT_STATUS_OK(comm.set_event_hook(nullptr));
+        }
+        switch (own() % 4) {
+          case 0: works.push_back(comm.async().all_reduce(each).value()); break;
+          case 1: ASSERT_STATUS_OK(comm.all_reduce(each, tutti::Op::sum, {.tag = 3})); break;
+          default: ASSERT_STATUS_OK(comm.all_reduce(each));
+        }
+        if (shared() % 8 == 0) {
+          ASSERT_STATUS_OK(comm.barrier());
+        }
+        if (own() % 8 != 0) continue;
+        for (tutti::Work& work : works) ASSERT_STATUS_OK(work.wait());
+        works.clear();
+      }
+      for (tutti::Work& work : works) ASSERT_STATUS_OK(work.wait());
+      for (const auto& each : data) ASSERT_EQ(each, std::vector<int>(each.size(), 2)) << "seed " << seed;
     });
 }
 
