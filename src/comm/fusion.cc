@@ -101,6 +101,7 @@ void FusedExchange::open(Operation& operation, const CallEntry& entry) {
 
 bool FusedExchange::add(Operation& operation, const CallEntry& entry) {
   if (operations_.size() == kMostFused || entry.what != what_ || entry.plan != plan_) return false;
+  if (bytes_ + entry.bytes > kMostFusedBytes) return false;
   if (is_reduction(what_) && (entry.type != type_ || entry.op != op_)) return false;
   append(operation, entry);
   return true;

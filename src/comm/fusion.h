@@ -30,6 +30,10 @@ struct CallEntry;
 /// both can be told.
 constexpr std::size_t kMostFused = kDescriptors / 2;
 
+/// Bytes of its packed buffer: what is more would come out of the caches between packing and sending, and each
+/// communicator keeps its buffer.
+constexpr std::uint64_t kMostFusedBytes = std::uint64_t{4} << 20;
+
 /// Whether packing an operation costs less than the rounds and messages that it saves. `bytes`: the larger buffer of a
 /// rank; all of it is copied once into the packed buffer or once out of it, and at most as much the other way.
 bool worth_fusing(const RowCost& row, const LinkCost& link, std::uint64_t bytes);

@@ -5,8 +5,11 @@
 #include <gtest/gtest.h>
 
 #include <atomic>
+#include <cstdlib>
+#include <filesystem>
 
 #include "src/base/random.h"
+#include "src/comm/cost_cache.h"
 #include "tests/comm/count_allocations.h"
 #include "tests/comm/thread_ranks.h"
 
@@ -148,6 +151,38 @@ TEST(Fusion, large_and_single_operations_run_alone) {
     EXPECT_EQ(large, std::vector<float>(1 << 20, 2));
     EXPECT_EQ(small, std::vector<float>(4, 2));
   });
+}
+
+// Where rounds are dear (many ranks on few cores), packing pays for large operations, too: the buffer has an end.
+TEST(Fusion, an_exchange_holds_so_many_bytes_and_no_more) {
+  CostTable table;
+  table.constants.alpha_ns *= kPlausibleFactor;
+  table.constants.delta_ns /= kPlausibleFactor;
+  std::string folder = ::testing::TempDir() + "/tutti-fusion-XXXXXX";
+  ASSERT_NE(::mkdtemp(folder.data()), nullptr);
+  const std::string path = folder + "/table.txt";
+  ASSERT_TRUE(write_cost_file(path, table).is_ok());
+  spawn(
+      2,
+      [](Rank comm) {
+        std::vector<std::vector<float>> data(9, std::vector<float>(kMostFusedBytes / sizeof(float) / 8, 1));
+        TestGroup group;
+        for (auto& each : data) {
+          Call call;
+          call.what = TUTTI_ALL_REDUCE;
+          call.type = TUTTI_FLOAT32;
+          call.algorithm = "ring";
+          call.count = each.size();
+          call.in = call.out = each.data();
+          group.add(*comm, call);
+        }
+        ASSERT_TRUE(group.run().is_ok());
+        EXPECT_EQ(group.operation(7).exchange, pack_exchange(0, 8));
+        EXPECT_EQ(group.operation(8).exchange, 0u);
+        for (const auto& each : data) EXPECT_EQ(each, std::vector<float>(each.size(), 2));
+      },
+      ("timeout=30s;cost=file;cost_file=" + path).c_str());
+  std::filesystem::remove_all(folder);
 }
 
 // ---- the gate ----------------------------------------------------------------------------------------------------
