@@ -39,6 +39,24 @@ function(tutti_test name)
   endif()
 endfunction()
 
+# tutti_sections(NAME COUNT): the tests of test_NAME shared out among NAME, NAME_2 ... NAME_COUNT.
+function(tutti_sections name count)
+  foreach(property TIMEOUT LABELS ENVIRONMENT SKIP_REGULAR_EXPRESSION)
+    get_test_property(${name} ${property} ${property})
+  endforeach()
+  foreach(section RANGE 1 ${count})
+    set(entry ${name})
+    if(section GREATER 1)
+      set(entry ${name}_${section})
+      add_test(NAME ${entry} COMMAND test_${name})
+    endif()
+    math(EXPR index "${section} - 1")
+    set_tests_properties(${entry} PROPERTIES TIMEOUT ${TIMEOUT} LABELS "${LABELS}"
+      SKIP_REGULAR_EXPRESSION "${SKIP_REGULAR_EXPRESSION}"
+      ENVIRONMENT "${ENVIRONMENT};GTEST_TOTAL_SHARDS=${count};GTEST_SHARD_INDEX=${index}")
+  endforeach()
+endfunction()
+
 # tutti_fuzz(NAME SOURCES NAME.cc [DEPS layer ...]): with TUTTI_FUZZ a libFuzzer program fuzz/NAME; otherwise a test
 # that feeds it every file of tests/fuzz/corpus/NAME, so that each input that once failed stays tested.
 add_custom_target(fuzz_targets)
