@@ -22,7 +22,7 @@ using Numbers = std::array<std::uint64_t, 2>;
 constexpr std::uint64_t kHuge = std::uint64_t{1} << 63;
 constexpr std::uint64_t kMinusOne = ~std::uint64_t{0};  // what -1 becomes
 constexpr std::uint64_t kMinusFour = kMinusOne - 3;
-constexpr Numbers kTwo{2, 2}, kApart{4, 0}, kOverlapping{0, 1}, kNone{0, 0};
+constexpr Numbers kTwo{2, 2}, kApart{4, 0}, kOverlapping{0, 1};
 
 float in[64], out[64];
 
