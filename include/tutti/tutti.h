@@ -137,11 +137,11 @@ TUTTI_API tutti_code tutti_scatter(const void* in, void* out, uint64_t count, tu
  * no in-place form. */
 TUTTI_API tutti_code tutti_all_to_all(const void* in, void* out, uint64_t count, tutti_dtype type, tutti_comm* comm,
                                       const tutti_call* call, tutti_work** work);
-/* The forms with a count per rank. `counts` and `displacements` are arrays of one number per rank, in elements; they may
- * change once the call has returned. Block r has counts[r] elements and begins displacements[r] elements into the buffer
- * that holds all blocks; NULL displacements: packed in rank order. Blocks of an output must not overlap; what lies
- * between them is not touched. Zero counts are valid, and a buffer of nothing may be NULL.
- * Every rank gives the same `counts`; displacements are its own affair. */
+/* The forms with a count per rank. `counts` and `displacements` are arrays of one number per rank, in elements; they
+ * may change once the call has returned. Block r has counts[r] elements and begins displacements[r] elements into the
+ * buffer that holds all blocks; NULL displacements: packed in rank order. Blocks of an output must not overlap; what
+ * lies between them is not touched. Zero counts are valid, and a buffer of nothing may be NULL. Every rank gives the
+ * same `counts`; displacements are its own affair. */
 
 /* Rank r gives counts[r] elements; out holds the blocks of all ranks. In place: in == out + displacements[rank]. */
 TUTTI_API tutti_code tutti_all_gather_v(const void* in, void* out, const uint64_t* counts,
@@ -164,10 +164,20 @@ TUTTI_API tutti_code tutti_scatter_v(const void* in, void* out, const uint64_t* 
  * counts only. send_counts[s] of rank r and recv_counts[r] of rank s must be equal, else all ranks get a mismatch that
  * names both; those whose own blocks were right may get it from their next call. A block of no elements still costs a
  * message of no bytes, so that this is found at once. There is no in-place form. */
-TUTTI_API tutti_code tutti_all_to_all_v(const void* in, const uint64_t* send_counts,
-                                        const uint64_t* send_displacements, void* out, const uint64_t* recv_counts,
-                                        const uint64_t* recv_displacements, tutti_dtype type, tutti_comm* comm,
-                                        const tutti_call* call, tutti_work** work);
+TUTTI_API tutti_code tutti_all_to_all_v(const void* in, const uint64_t* send_counts, const uint64_t* send_displacements,
+                                        void* out, const uint64_t* recv_counts, const uint64_t* recv_displacements,
+                                        tutti_dtype type, tutti_comm* comm, const tutti_call* call, tutti_work** work);
+
+/* Makes *op the sum of pre-multiplied contributions: a reduction with it multiplies what this rank gives by *scalar
+ * (one element of `type`, copied; integers wrap) and then sums. The scalar may be another on every rank. `op` holds for
+ * this communicator's reductions of this type, any number of them, until destroyed; on each rank its own handle is
+ * used, and handles need not be equal. Not collective. Any thread, at any time but while the communicator is being
+ * destroyed. Errors: invalid_argument, unsupported (bool). Like NCCL's ncclRedOpCreatePreMulSum with a scalar in host
+ * memory. */
+TUTTI_API tutti_code tutti_op_create_pre_mul_sum(const void* scalar, tutti_dtype type, tutti_comm* comm, tutti_op* op);
+/* Ends an operator; calls that have been made with it, also those in an open group, are not affected. A communicator's
+ * end ends its operators. Threads as above. Errors: invalid_argument (another communicator's, destroyed, built in). */
+TUTTI_API tutti_code tutti_op_destroy(tutti_op op, tutti_comm* comm);
 
 /* Returns once every rank has called it. */
 TUTTI_API tutti_code tutti_barrier(tutti_comm* comm, const tutti_call* call, tutti_work** work);

@@ -532,6 +532,33 @@ inline Status wrong_size(const char* function, const char* what, std::uint64_t g
 
 }  // namespace detail
 
+/// An operator of this rank: its contributions are multiplied by a factor, then summed (Communicator::pre_mul_sum).
+/// Given where an Op is expected, for elements of the factor's type. The operator ends with this object, or with its
+/// communicator if that goes first; operations under way are not affected.
+class [[nodiscard]] PreMulSum {
+ public:
+  PreMulSum() = default;  ///< Empty: as an Op it is none, and reductions give invalid_argument.
+  PreMulSum(PreMulSum&& other) noexcept : slot_(std::move(other.slot_)), op_(std::exchange(other.op_, TUTTI_OP_LAST)) {}
+  PreMulSum& operator=(PreMulSum&& other) noexcept {
+    PreMulSum taken(std::move(other));
+    std::swap(slot_, taken.slot_);
+    std::swap(op_, taken.op_);
+    return *this;
+  }
+  ~PreMulSum() {
+    if (const auto slot = slot_.lock()) tutti_op_destroy(op_, slot->handle);
+  }
+
+  operator Op() const noexcept { return static_cast<Op>(op_); }  // NOLINT(google-explicit-constructor)
+
+ private:
+  friend class Communicator;
+  PreMulSum(std::weak_ptr<detail::CommunicatorSlot> slot, tutti_op op) : slot_(std::move(slot)), op_(op) {}
+
+  std::weak_ptr<detail::CommunicatorSlot> slot_;
+  tutti_op op_ = TUTTI_OP_LAST;
+};
+
 /// The operations of a communicator, once for both ways of calling them: Operations<Status> (Communicator itself)
 /// blocks until the result is there; Operations<Result<Work>> (Communicator::async()) returns at once, and buffers
 /// belong to Tutti until the Work is done.
@@ -939,6 +966,22 @@ class Communicator : public Operations<Status> {
     } while (needed > text.size());
     text.resize(needed > 0 ? needed - 1 : 0);  // without the final 0
     return text;
+  }
+
+  /// Makes the sum of contributions multiplied beforehand by this rank's `factor`, which may be another on every rank:
+  ///   const auto weighted = comm.pre_mul_sum(0.25f).value();
+  ///   comm.all_reduce(gradients, weighted);
+  /// Not collective; `factor` is of the element's type, integers wrap. Errors: unsupported (bool).
+  template <Element T>
+  Result<PreMulSum> pre_mul_sum(T factor) const {
+    return pre_mul_sum(&factor, ElementType<T>::value);
+  }
+  /// Raw: *factor is one element of `type`.
+  Result<PreMulSum> pre_mul_sum(const void* factor, DataType type) const {
+    tutti_op op = TUTTI_OP_LAST;
+    const Status status = Status::from_c(tutti_op_create_pre_mul_sum(factor, c(type), handle(), &op));
+    if (!status) return status;
+    return PreMulSum(slot_, op);
   }
 
   /// Announces a buffer: operations on it give the same results and may run without copies.

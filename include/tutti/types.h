@@ -29,7 +29,8 @@ typedef enum tutti_dtype {
  * before the sum, integers divide the wrapped sum, truncating towards zero. MIN and MAX follow IEEE
  * 754-2019 minimum and maximum: NaN wins, -0 < +0. BAND, BOR, BXOR (bitwise and, or, exclusive or) are
  * for integers and bool. Bool: any byte but 0 is true, results are 0 or 1; SUM and MAX mean or, PROD and
- * MIN mean and; there is no AVG. docs/data-types.md has all of it. */
+ * MIN mean and; there is no AVG. What tutti_op_create_pre_mul_sum makes are values of this type, too.
+ * docs/data-types.md has all of it. */
 typedef enum tutti_op {
   TUTTI_SUM = 0,
   TUTTI_PROD = 1,
@@ -39,7 +40,9 @@ typedef enum tutti_op {
   TUTTI_BAND = 5,
   TUTTI_BOR = 6,
   TUTTI_BXOR = 7,
-  TUTTI_OP_COUNT = 8
+  TUTTI_OP_COUNT = 8,
+  TUTTI_PRE_MUL_SUM = 64,    /* any pre-multiplied sum, in events and records; handles are larger */
+  TUTTI_OP_LAST = 0x7fffffff /* the largest handle */
 } tutti_op;
 
 typedef enum tutti_collective {

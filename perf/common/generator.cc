@@ -382,7 +382,9 @@ void generate_logical(const Segment& segment, uint64_t first, uint64_t count, ty
     case TUTTI_BAND: return generate_reduction<Traits, LogicalExtreme<true>>(segment, first, count, out);
     case TUTTI_BXOR: return generate_reduction<Traits, LogicalXor>(segment, first, count, out);
     case TUTTI_AVG:
-    case TUTTI_OP_COUNT: return;  // is_reducible
+    case TUTTI_OP_COUNT:
+    case TUTTI_PRE_MUL_SUM:
+    case TUTTI_OP_LAST: return;  // is_reducible
   }
 }
 
@@ -399,7 +401,9 @@ void generate_op(const Segment& segment, uint64_t first, uint64_t count, typenam
       case TUTTI_BAND:
       case TUTTI_BOR:
       case TUTTI_BXOR:
-      case TUTTI_OP_COUNT: return;  // is_reducible
+      case TUTTI_OP_COUNT:
+      case TUTTI_PRE_MUL_SUM:
+      case TUTTI_OP_LAST: return;  // is_reducible
     }
   } else if constexpr (Traits::kLogical) {
     generate_logical<Traits>(segment, first, count, out);
@@ -414,7 +418,9 @@ void generate_op(const Segment& segment, uint64_t first, uint64_t count, typenam
       case TUTTI_BAND: return generate_reduction<Traits, BitwiseExtreme<Traits, true>>(segment, first, count, out);
       case TUTTI_BOR: return generate_reduction<Traits, BitwiseExtreme<Traits, false>>(segment, first, count, out);
       case TUTTI_BXOR: return generate_reduction<Traits, BitwiseXor<Traits>>(segment, first, count, out);
-      case TUTTI_OP_COUNT: return;
+      case TUTTI_OP_COUNT:
+      case TUTTI_PRE_MUL_SUM:
+      case TUTTI_OP_LAST: return;
     }
   }
 }

@@ -38,6 +38,7 @@ constexpr std::string_view dtype_name(tutti_dtype type) {
 constexpr std::string_view op_name(tutti_op op) {
   constexpr std::string_view kNames[] = {"sum", "prod", "max", "min", "avg", "band", "bor", "bxor"};
   static_assert(std::size(kNames) == TUTTI_OP_COUNT);
+  if (op == TUTTI_PRE_MUL_SUM) return "pre_mul_sum";
   return static_cast<unsigned>(op) < TUTTI_OP_COUNT ? kNames[op] : std::string_view("invalid");
 }
 
@@ -99,13 +100,19 @@ constexpr bool is_float(tutti_dtype type) {
 
 constexpr bool is_bitwise(tutti_op op) { return op == TUTTI_BAND || op == TUTTI_BOR || op == TUTTI_BXOR; }
 
-/// The pair means something: floats have no bitwise operators, bool no average.
-constexpr bool is_supported(tutti_dtype type, tutti_op op) {
-  if (dtype_bytes(type) == 0 || static_cast<unsigned>(op) >= TUTTI_OP_COUNT) return false;
-  return type == TUTTI_BOOL ? op != TUTTI_AVG : !is_float(type) || !is_bitwise(op);
-}
-
 /// Contributions can be multiplied by a scalar of their type before the sum.
 constexpr bool can_pre_multiply(tutti_dtype type) { return dtype_bytes(type) != 0 && type != TUTTI_BOOL; }
+
+/// One of the library's own, or what calls with a handle become once it is looked up.
+constexpr bool is_operator(tutti_op op) {
+  return static_cast<unsigned>(op) < TUTTI_OP_COUNT || op == TUTTI_PRE_MUL_SUM;
+}
+
+/// The pair means something: floats have no bitwise operators, bool no average and no product with a scalar.
+constexpr bool is_supported(tutti_dtype type, tutti_op op) {
+  if (dtype_bytes(type) == 0 || !is_operator(op)) return false;
+  if (op == TUTTI_PRE_MUL_SUM) return can_pre_multiply(type);
+  return type == TUTTI_BOOL ? op != TUTTI_AVG : !is_float(type) || !is_bitwise(op);
+}
 
 }  // namespace tutti::core

@@ -122,8 +122,9 @@ Status operate(tutti_comm* comm, Call& call, const tutti_call* options, int* sou
     if (tutti::core::is_rooted(call.what) && call.peer != communicator.rank()) call.blocks.displacements = nullptr;
   }
   Group& group = Group::current();
-  if (!group.open() && !work) return communicator.run(call, source);
-  auto prepared = communicator.prepare(call, source);
+  const Status resolved = communicator.process().operators().resolve(call, communicator);
+  if (resolved.is_ok() && !group.open() && !work) return communicator.run(call, source);
+  auto prepared = resolved.is_ok() ? communicator.prepare(call, source) : Result<Operation*>(resolved);
   if (!prepared.is_ok()) {
     if (group.open()) group.note_error(prepared.status());
     return prepared.status();
@@ -243,6 +244,24 @@ tutti_code tutti_comm_abort(tutti_comm* comm, const char* reason) {
     if (Process::forked()) return Process::refuse_fork();
     comm->communicator->abort(reason ? reason : "");
     return {};
+  });
+}
+
+tutti_code tutti_op_create_pre_mul_sum(const void* scalar, tutti_dtype type, tutti_comm* comm, tutti_op* op) {
+  return guarded([&]() -> Status {
+    if (!scalar) return missing("scalar");
+    if (!comm) return missing("comm");
+    if (!op) return missing("op");
+    TUTTI_TRY(made, comm->communicator->process().operators().make(scalar, type, *comm->communicator));
+    *op = made;
+    return {};
+  });
+}
+
+tutti_code tutti_op_destroy(tutti_op op, tutti_comm* comm) {
+  return guarded([&]() -> Status {
+    if (!comm) return missing("comm");
+    return comm->communicator->process().operators().destroy(op, *comm->communicator);
   });
 }
 

@@ -225,7 +225,7 @@ CallBuffers buffers_of(const Call& call, int rank, int ranks) {
 Status check_call(const Call& call, int rank, int ranks) {
   if (dtype_bytes(call.type) == 0)
     return bad("type", std::to_string(static_cast<int>(call.type)), "a type of tutti/dtypes.def");
-  if (is_reduction(call.what) && static_cast<unsigned>(call.op) >= TUTTI_OP_COUNT)
+  if (is_reduction(call.what) && !is_operator(call.op))
     return bad("op", std::to_string(static_cast<int>(call.op)), "TUTTI_SUM .. TUTTI_BXOR");
   if (is_reduction(call.what) && !is_supported(call.type, call.op))
     return Status::error(TUTTI_UNSUPPORTED, std::string(op_name(call.op)) + " of " +

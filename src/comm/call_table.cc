@@ -124,7 +124,8 @@ void Communicator::slice_up(Bindings& bindings, std::uint64_t longest, const Pla
 
 Status Communicator::bind_kernel(Bindings& bindings, const Call& call) const {
   if (!is_reduction(call.what)) return {};
-  bindings.kernel = find_reduce_kernel(call.type, call.op);
+  bindings.kernel =
+      call.op == TUTTI_PRE_MUL_SUM ? find_scale_kernel(call.type) : find_reduce_kernel(call.type, call.op);
   if (!bindings.kernel)
     return Status::error(TUTTI_UNSUPPORTED, std::string(op_name(call.op)) + " of " +
                                                 std::string(dtype_name(call.type)) + " is not supported");

@@ -332,6 +332,8 @@ void Communicator::launch(Operation& operation, std::uint64_t fingerprint) {
   bindings.output = static_cast<std::byte*>(call.out);
   bindings.scratch = scratch_;
   bindings.fingerprint = fingerprint;
+  // Not the entry's: one serves the sums of all factors.
+  if (call.op == TUTTI_PRE_MUL_SUM) bindings.scale = call.factor;
   if (process_->fifos().exceeded()) process_->trim_fifos(this);
   operation.execution.start(operation.entry->plan->lowered, bindings);
 }

@@ -343,6 +343,7 @@ Communicator::Communicator(CommunicatorParts parts)
 Communicator::~Communicator() {
   process_->engine().deactivate(this);
   process_->detach(this);
+  process_->operators().forget(*this);
   while (!try_drive()) sched_yield();  // a waiter on another thread leaves at its next look
   const Status ended = Status::error(TUTTI_ABORTED, "communicator \"" + name_ + "\" was destroyed by rank " +
                                                         std::to_string(rank_) + " before the operation finished");

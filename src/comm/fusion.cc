@@ -55,12 +55,16 @@ bool same_kind(const Call& a, const Call& b) {
   return a.what == b.what && a.peer == b.peer && (!is_reduction(a.what) || (a.type == b.type && a.op == b.op));
 }
 
-bool can_fuse(tutti_collective what) { return !is_point_to_point(what) && what != TUTTI_BARRIER && !is_variable(what); }
+/// Pre-multiplied sums go alone: an exchange has one factor.
+bool can_fuse(const Call& call) {
+  return !is_point_to_point(call.what) && call.what != TUTTI_BARRIER && !is_variable(call.what) &&
+         !(is_reduction(call.what) && call.op == TUTTI_PRE_MUL_SUM);
+}
 
 }  // namespace
 
 Status check_independent(const std::vector<Operation*>& operations, int rank, int ranks) {
-  const auto may_fuse = [](const Call& call) { return can_fuse(call.what) && call.count != 0; };
+  const auto may_fuse = [](const Call& call) { return can_fuse(call) && call.count != 0; };
   for (std::size_t i = 0; i < operations.size(); ++i) {
     const Call& call = operations[i]->call;
     if (!may_fuse(call)) continue;
@@ -178,7 +182,7 @@ void FusedExchange::unpack() {
 /// Starts `first` and what follows it in its group as one exchange, if that is worth it.
 Communicator::Fused Communicator::start_fused(Operation& first) {
   const auto eligible = [this](const Operation& operation) -> const CallEntry* {
-    if (!can_fuse(operation.call.what) || operation.call.count == 0) return nullptr;
+    if (!can_fuse(operation.call) || operation.call.count == 0) return nullptr;
     auto found = find_entry(operation.call);
     if (!found.is_ok()) return nullptr;
     const CallEntry& entry = **found;

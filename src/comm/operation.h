@@ -53,6 +53,7 @@ struct Call {
   std::string_view algorithm;  ///< forced row; must outlive the call until the operation has started, like the layouts
   BlockLayout blocks{};        ///< v-forms: of the buffer that holds every rank's block; all_to_all_v: of the input
   BlockLayout received{};      ///< all_to_all_v: of the output
+  Factor factor{};             ///< this rank's, of TUTTI_PRE_MUL_SUM
 };
 
 /// Elements of all blocks; as many as fit into 64 bits.

@@ -16,6 +16,7 @@
 #include "src/comm/bootstrap.h"
 #include "src/comm/cost_model.h"
 #include "src/comm/engine.h"
+#include "src/comm/operators.h"
 #include "src/comm/user_memory.h"
 #include "src/comm/watcher.h"
 #include "src/exec/mailbox.h"
@@ -58,6 +59,7 @@ class Process {
   Watcher& watcher() { return *watcher_; }
   Engine& engine() { return engine_; }
   UserMemory& memory() { return *memory_; }
+  OperatorTable& operators() { return operators_; }
   /// Processors that this process may run on (affinity mask at its first communicator).
   const CpuMask& cpus() const { return cpus_; }
 
@@ -88,6 +90,7 @@ class Process {
   std::unique_ptr<UserMemory> memory_;
   /// 64 FIFOs of the standard size: a job of 8 local ranks keeps all of its own, a hundred communicators share.
   FifoBudget fifos_{{0}, std::uint64_t{64} << 20};
+  OperatorTable operators_;
   Engine engine_;
   std::mutex mutex_;  // communicators_, limbo_
   std::vector<Communicator*> communicators_;

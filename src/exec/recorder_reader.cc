@@ -71,7 +71,7 @@ Status check_header(const RecorderFileHeader& header, const std::string& path) {
 bool is_plausible(const Record& record, std::size_t index, std::size_t ring) {
   const std::uint64_t sequence = record.sequence.load(std::memory_order_relaxed);
   return sequence != 0 && (sequence - 1) % ring == index && record.what < TUTTI_COLLECTIVE_COUNT &&
-         record.type < TUTTI_DTYPE_COUNT && record.op < TUTTI_OP_COUNT && record.code >= 0 &&
+         record.type < TUTTI_DTYPE_COUNT && is_operator(static_cast<tutti_op>(record.op)) && record.code >= 0 &&
          record.code <= TUTTI_IN_PROGRESS && record.peer >= -1 && record.last_peer >= -1;
 }
 

@@ -53,7 +53,7 @@ using Choice = std::array<std::size_t, kFactors>;
 Choice factor_sizes(tutti_collective what) {
   if (what == TUTTI_BARRIER) return {1, 1, kRanks.size(), 1, 1, 1, rows_of(what).size() + 1, 1};
   return {reduces(what) ? std::size_t{TUTTI_DTYPE_COUNT} : kSizes.size(),
-          reduces(what) ? std::size_t{TUTTI_OP_COUNT} : 1u,
+          reduces(what) ? std::size_t{TUTTI_OP_COUNT} + 1 : 1u,  // the last one: pre-multiplied sums
           kRanks.size(),
           kCounts,
           2u,
@@ -62,11 +62,15 @@ Choice factor_sizes(tutti_collective what) {
           has_root(what) ? 3u : 1u};
 }
 
+tutti_op op_of(const Choice& choice) {
+  return choice[1] == TUTTI_OP_COUNT ? TUTTI_PRE_MUL_SUM : static_cast<tutti_op>(choice[1]);
+}
+
 Case to_case(tutti_collective what, const Choice& choice, std::uint64_t seed) {
   Case c;
   c.what = what;
   c.type = reduces(what) ? static_cast<tutti_dtype>(choice[0]) : kSizes[choice[0]];
-  c.op = static_cast<tutti_op>(choice[1]);
+  c.op = op_of(choice);
   c.ranks = kRanks[choice[2]];
   c.count = what == TUTTI_BARRIER ? 0 : boundary_counts(c.type, c.ranks)[choice[3]];
   c.in_place = choice[4] == 1;
@@ -79,10 +83,11 @@ Case to_case(tutti_collective what, const Choice& choice, std::uint64_t seed) {
   return c;
 }
 
-/// Floats have no bitwise operators, bool has no average.
+/// Floats have no bitwise operators, bool has no average and no product with a scalar.
 bool is_valid(const Choice& choice) {
   const auto type = static_cast<tutti_dtype>(choice[0]);
-  const auto op = static_cast<tutti_op>(choice[1]);
+  const tutti_op op = op_of(choice);
+  if (op == TUTTI_PRE_MUL_SUM) return type != TUTTI_BOOL;
   return type == TUTTI_BOOL ? op != TUTTI_AVG : op < TUTTI_BAND || !is_float(type);
 }
 
@@ -181,10 +186,17 @@ tutti::Blocks blocks_of(const Case& c, const Layout& layout) {
   return {layout.counts, layout.displacements};
 }
 
-tutti::Status call_with_counts(const tutti::Communicator& comm, const Case& c, const std::byte* in, std::byte* out) {
+/// A call's buffers, and the operator that stands for its op: pre-multiplied sums are made for each call.
+struct Arguments {
+  const std::byte* in;
+  std::byte* out;
+  tutti::Op op;
+};
+
+tutti::Status call_with_counts(const tutti::Communicator& comm, const Case& c, const Arguments& arguments) {
+  const auto [in, out, op] = arguments;
   const tutti::CallOptions options{.tag = c.seed, .algorithm = c.algorithm};
   const auto type = static_cast<tutti::DataType>(c.type);
-  const auto op = static_cast<tutti::Op>(c.op);
   const Layout layout = layout_of(c, comm.rank()), received = received_layout(c, comm.rank());
   const tutti::Blocks blocks = blocks_of(c, layout);
   switch (c.what) {
@@ -196,11 +208,11 @@ tutti::Status call_with_counts(const tutti::Communicator& comm, const Case& c, c
   }
 }
 
-tutti::Status call(const tutti::Communicator& comm, const Case& c, const std::byte* in, std::byte* out) {
-  if (has_counts(c.what)) return call_with_counts(comm, c, in, out);
+tutti::Status call(const tutti::Communicator& comm, const Case& c, const Arguments& arguments) {
+  if (has_counts(c.what)) return call_with_counts(comm, c, arguments);
+  const auto [in, out, op] = arguments;
   const tutti::CallOptions options{.tag = c.seed, .algorithm = c.algorithm};
   const auto type = static_cast<tutti::DataType>(c.type);
-  const auto op = static_cast<tutti::Op>(c.op);
   switch (c.what) {
     case TUTTI_ALL_REDUCE: return comm.all_reduce(in, out, c.count, type, op, options);
     case TUTTI_ALL_GATHER: return comm.all_gather(in, out, c.count, type, options);
@@ -212,6 +224,13 @@ tutti::Status call(const tutti::Communicator& comm, const Case& c, const std::by
     case TUTTI_ALL_TO_ALL: return comm.all_to_all(in, out, c.count, type, options);
     default: return comm.barrier(options);
   }
+}
+
+tutti::Status call(const tutti::Communicator& comm, const Case& c, const std::byte* in, std::byte* out) {
+  if (c.op != TUTTI_PRE_MUL_SUM) return call(comm, c, {in, out, static_cast<tutti::Op>(c.op)});
+  const std::uint64_t factor = pattern_of(c).factor(comm.rank());
+  auto op = comm.pre_mul_sum(&factor, static_cast<tutti::DataType>(c.type));
+  return op.is_ok() ? call(comm, c, {in, out, *op}) : op.status();
 }
 
 /// What a rank sees of a case: one region for both buffers if they share memory.
@@ -304,9 +323,10 @@ std::string to_string(const Case& c) {
                                        "barrier",          "send",       "recv",           "reduce",
                                        "gather",           "scatter",    "all_to_all",     "all_gather_v",
                                        "reduce_scatter_v", "gather_v",   "scatter_v",      "all_to_all_v"};
-  static const char* const kOps[] = {"sum", "prod", "max", "min", "avg", "band", "bor", "bxor"};
+  static const char* const kOps[] = {"sum", "prod", "max", "min", "avg", "band", "bor", "bxor", "pre_mul_sum"};
+  const int op = c.op == TUTTI_PRE_MUL_SUM ? int{TUTTI_OP_COUNT} : int{c.op};
   return std::string(kNames[c.what]) + " " + tutti_dtype_name(c.type) + " x " + std::to_string(c.count) + " " +
-         (reduces(c.what) ? kOps[c.op] : "") + " on " + std::to_string(c.ranks) + " ranks" +
+         (reduces(c.what) ? kOps[op] : "") + " on " + std::to_string(c.ranks) + " ranks" +
          (c.in_place ? ", in place" : "") + ", shift " + std::to_string(c.shift) + ", algorithm '" + c.algorithm +
          "', root " + std::to_string(c.root) + ", seed " + std::to_string(c.seed);
 }

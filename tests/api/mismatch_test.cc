@@ -122,6 +122,11 @@ const std::vector<Pair>& pairs() {
          return c.reduce(in, out, n, kInt, 0, odd ? Op::min : Op::sum);
        },
        {"reduce int32", "min", "sum"}},
+      {"pre_mul_sum_for_sum",
+       [](Communicator& c, int* in, int* out, std::uint64_t n, bool odd) {
+         return odd ? c.all_reduce(in, out, n, kInt) : c.all_reduce(in, out, n, kInt, c.pre_mul_sum(1).value());
+       },
+       {"all_reduce int32", " pre_mul_sum", " sum"}},
       {"reduce_for_all_reduce",
        [](Communicator& c, int* in, int* out, std::uint64_t n, bool odd) {
          return odd ? c.reduce(in, out, n, kInt, 0) : c.all_reduce(in, out, n, kInt);

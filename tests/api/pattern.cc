@@ -115,9 +115,13 @@ bool less(tutti_dtype type, std::uint64_t a, std::uint64_t b) {
 
 std::uint64_t reduce_integers(const Pattern& pattern, std::uint64_t index) {
   const tutti_dtype type = pattern.type;
-  std::uint64_t result = pattern.input(0, index);
-  for (int rank = 1; rank < pattern.ranks; ++rank) {
+  const auto contribution = [&](int rank) {
     const std::uint64_t value = pattern.input(rank, index);
+    return pattern.op == TUTTI_PRE_MUL_SUM ? truncate(type, value * pattern.factor(rank)) : value;
+  };
+  std::uint64_t result = contribution(0);
+  for (int rank = 1; rank < pattern.ranks; ++rank) {
+    const std::uint64_t value = contribution(rank);
     switch (pattern.op) {
       case TUTTI_PROD: result = truncate(type, result * value); break;
       case TUTTI_MIN: result = less(type, value, result) ? value : result; break;
@@ -181,11 +185,12 @@ double average_share(std::uint64_t random) {
 bool is_byte_float(tutti_dtype type) { return type == TUTTI_FLOAT8_E4M3 || type == TUTTI_FLOAT8_E5M2; }
 
 /// 8-bit floats hold every integer up to 8 only: at most eight ranks contribute 1 or -1 to a sum, and one to an
-/// average.
+/// average or to a pre-multiplied sum, whose product is rounded.
 double byte_float_input(const Pattern& pattern, int rank, std::uint64_t random) {
   const auto own = static_cast<std::uint64_t>(rank), ranks = static_cast<std::uint64_t>(pattern.ranks);
   const std::uint64_t place = random;
-  if (pattern.op == TUTTI_AVG) return place % ranks == own ? static_cast<double>(place >> 32 & 7) - 3 : 0.0;
+  if (pattern.op == TUTTI_AVG || pattern.op == TUTTI_PRE_MUL_SUM)
+    return place % ranks == own ? static_cast<double>(place >> 32 & 7) - 3 : 0.0;
   if ((place + own) % ((ranks + 7) / 8) != 0) return 0;
   return (place >> (20 + own) & 1) != 0 ? 1 : -1;
 }
@@ -223,15 +228,22 @@ double float_input(const Pattern& pattern, int rank, std::uint64_t index) {
     case TUTTI_MIN:
     case TUTTI_MAX: return extreme_value(random);
     case TUTTI_AVG: return average_share(random) * pattern.ranks;
+    case TUTTI_PRE_MUL_SUM: return static_cast<double>(static_cast<int>(random % 7) - 3);  // times 5: 17 such fit
     default: return static_cast<double>(static_cast<int>(random % 15) - 7);
   }
+}
+
+double product_with_factor(const Pattern& pattern, int rank, double value) {
+  const double product = value * to_value(pattern.type, pattern.factor(rank));
+  return is_byte_float(pattern.type) ? nearest_byte_float(pattern.type, product) : product;
 }
 
 double reduce_floats(const Pattern& pattern, std::uint64_t index) {
   double result = 0;
   const bool rounds = is_byte_float(pattern.type) && pattern.op == TUTTI_AVG;
   for (int rank = 0; rank < pattern.ranks; ++rank) {
-    const double value = float_input(pattern, rank, index);
+    double value = float_input(pattern, rank, index);
+    if (pattern.op == TUTTI_PRE_MUL_SUM) value = product_with_factor(pattern, rank, value);
     if (rounds) {
       // One contribution is multiplied by 1/ranks in fp32 and rounded; the zeros of the others change nothing but -0.
       const auto scaled = static_cast<float>(value) * static_cast<float>(1.0 / pattern.ranks);
@@ -307,6 +319,13 @@ std::uint64_t Pattern::input(int rank, std::uint64_t index) const {
 std::uint64_t Pattern::expected(std::uint64_t index) const {
   if (type == TUTTI_BOOL) return reduce_truths(*this, index);
   return is_float(type) ? to_bits(type, reduce_floats(*this, index)) : reduce_integers(*this, index);
+}
+
+std::uint64_t Pattern::factor(int rank) const {
+  constexpr double kFactors[] = {-5, -3, -2, -1, 1, 1, 2, 3, 5};
+  const std::uint64_t random = mix(seed, static_cast<std::uint64_t>(rank), 77);
+  if (is_float(type)) return to_bits(type, kFactors[random % std::size(kFactors)]);
+  return random % 4 == 0 ? 1 : truncate(type, random >> 3);
 }
 
 void fill_input(const Pattern& pattern, int rank, std::uint64_t first, std::uint64_t count, std::byte* destination) {

@@ -21,7 +21,8 @@ bool is_float(tutti_dtype type);
 
 /// Inputs of a reduction whose result is the same in every order of evaluation, and that result. Integers are random
 /// bits (wrapping arithmetic is exact). Floats: sums and averages of small integers, products of a few factors that are
-/// no powers of 1/2 throughout, minima and maxima over values with NaN, infinities and both zeros.
+/// no powers of 1/2 throughout, minima and maxima over values with NaN, infinities and both zeros. TUTTI_PRE_MUL_SUM:
+/// every rank has its own factor, for some of them 1.
 struct Pattern {
   tutti_dtype type = TUTTI_FLOAT32;
   tutti_op op = TUTTI_SUM;
@@ -30,6 +31,8 @@ struct Pattern {
 
   std::uint64_t input(int rank, std::uint64_t index) const;
   std::uint64_t expected(std::uint64_t index) const;
+  /// Bits of a rank's scalar in pre-multiplied sums.
+  std::uint64_t factor(int rank) const;
 };
 
 /// Elements [first, first + count) of what `rank` contributes, as bytes.

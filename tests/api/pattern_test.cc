@@ -62,6 +62,31 @@ TEST(Pattern, any_order_gives_the_expected_float) {
       }
 }
 
+// Products of 16-bit floats with their factors are integers up to 15, of which bfloat16 can add 17 exactly.
+TEST(Pattern, pre_multiplied_sums_are_exact_in_any_order) {
+  bool factor_one = false, other_factor = false;
+  for (std::uint64_t seed = 0; seed < 20; ++seed) {
+    const Pattern pattern{.type = TUTTI_BFLOAT16, .op = TUTTI_PRE_MUL_SUM, .ranks = 17, .seed = seed};
+    for (std::uint64_t i = 0; i < 50; ++i) {
+      double largest = 0, sum = 0;
+      for (int rank = 0; rank < 17; ++rank) {
+        const double factor = to_value(pattern.type, pattern.factor(rank));
+        const double product = factor * to_value(pattern.type, pattern.input(rank, i));
+        (factor == 1 ? factor_one : other_factor) = true;
+        EXPECT_EQ(product, std::floor(product));
+        largest += std::fabs(product);
+        sum += product;
+      }
+      EXPECT_LE(largest, 256);
+      EXPECT_EQ(to_value(pattern.type, pattern.expected(i)), sum);
+    }
+  }
+  EXPECT_TRUE(factor_one && other_factor);
+  const Pattern bytes{.type = TUTTI_UINT8, .op = TUTTI_PRE_MUL_SUM, .ranks = 2, .seed = 5};
+  for (std::uint64_t i = 0; i < 50; ++i)
+    EXPECT_EQ(bytes.expected(i), (bytes.factor(0) * bytes.input(0, i) + bytes.factor(1) * bytes.input(1, i)) % 256);
+}
+
 TEST(Pattern, integers_wrap_and_averages_truncate_towards_zero) {
   const Pattern pattern{.type = TUTTI_INT8, .op = TUTTI_AVG, .ranks = 3, .seed = 1};
   bool negative = false;

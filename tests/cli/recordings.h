@@ -28,6 +28,7 @@ struct MadeRecord {
   bool is_done = true;
   int code = TUTTI_OK;
   int peer = -1;
+  tutti_op op = TUTTI_SUM;
   std::int64_t age_ns = 5'000'000'000;  // started so long ago
 };
 
@@ -41,7 +42,7 @@ inline void write_record(RecorderSlot& slot, const MadeRecord& made) {
   record.done.store(made.is_done ? record.started + clock.from_ns(2'000'000) : 0, std::memory_order_relaxed);
   record.what = static_cast<std::uint8_t>(made.what);
   record.type = TUTTI_FLOAT32;
-  record.op = TUTTI_SUM;
+  record.op = static_cast<std::uint8_t>(made.op);
   record.lanes = 2;
   record.peer = made.peer;
   record.last_peer = -1;

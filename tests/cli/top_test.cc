@@ -63,6 +63,14 @@ TEST(top, names_the_rank_that_everybody_waits_for) {
   EXPECT_THAT(text, HasSubstr("#641 all_reduce float32 x 2048 sum ring step 5"));
 }
 
+TEST(top, names_pre_multiplied_sums) {
+  const RecordingFolder folder;
+  const auto recorder = folder.add_live();
+  write_record(*recorder->acquire(42, "dp", 0, 2), {.number = 0, .op = TUTTI_PRE_MUL_SUM});
+  const TopPage page = read_top({.run_dir = folder.path(), .job_prefix = "0123"});
+  EXPECT_EQ(only_communicator(page).ranks.at(0).last->text, "all_reduce float32 x 1024 pre_mul_sum");
+}
+
 TEST(top, is_silent_about_short_waits) {
   const RecordingFolder folder;
   const auto recorder = folder.add_live();

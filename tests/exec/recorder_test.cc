@@ -208,6 +208,20 @@ TEST_F(RecorderTest, a_released_slot_stays_readable_as_destroyed_a_failed_one_as
   EXPECT_EQ(snapshot.value().slots[1]->state, 3U);
 }
 
+TEST_F(RecorderTest, records_of_any_operator_are_read_others_are_not) {
+  const auto recorder = make();
+  RecorderSlot& slot = *recorder->acquire(1, "ops", 0, 2);
+  for (std::uint64_t n = 0; n < 256; ++n) {
+    write_record(slot, n);
+    slot.records[n].op = static_cast<std::uint8_t>(n);
+  }
+  const auto snapshot = read_recorder(recorder->path());
+  ASSERT_TRUE(snapshot.is_ok());
+  for (std::uint64_t n = 1; n < 256; ++n)  // the place of #256, where #0 was, counts as being written
+    EXPECT_EQ(snapshot.value().slots[0]->records[n].sequence.load() != 0, n < TUTTI_OP_COUNT || n == TUTTI_PRE_MUL_SUM)
+        << n;
+}
+
 TEST_F(RecorderTest, more_communicators_than_the_file_holds_are_kept_in_memory) {
   const auto recorder = make();
   std::vector<RecorderSlot*> slots;
