@@ -19,6 +19,28 @@ const char* op_name(const Row& row) {
   return "?";
 }
 
+/// The operator of one call of one rank. A pre-multiplied sum is made before and destroyed after every call, as
+/// nccl-tests does it: both belong to what is measured.
+class CallOp {
+ public:
+  CallOp(const Row& row, int rank, tutti_comm* comm) : value(row.op), comm_(row.premultiplied ? comm : nullptr) {
+    if (!row.premultiplied) return;
+    const uint64_t scalar = encode_number(row.type, premultiplier(rank));
+    code = tutti_op_create_pre_mul_sum(&scalar, row.type, comm, &value);
+  }
+  ~CallOp() {
+    if (comm_ != nullptr && code == TUTTI_OK) tutti_op_destroy(value, comm_);
+  }
+  CallOp(const CallOp&) = delete;
+  CallOp& operator=(const CallOp&) = delete;
+
+  tutti_op value;
+  tutti_code code = TUTTI_OK;
+
+ private:
+  tutti_comm* comm_;
+};
+
 /// "out of place, 1024 elements of float32 sum, root 0".
 std::string describe_row(const Program& program, const Row& row) {
   std::string text = std::to_string(row.operands.param) + " elements of " + tutti_dtype_name(row.type);
@@ -65,7 +87,9 @@ tutti_code Worker::call_once(const Row& row, bool in_place, uint64_t iteration, 
     code = in_group(locals_.size() > 1, [&] {
       for (const LocalRank& local : locals_) {
         const Buffers buffers = buffers_of(local, row, in_place, iteration);
-        const Call call{row, local.rank, step, row.op, buffers.send, buffers.recv, local.comm, call_options(), works};
+        const CallOp op(row, local.rank, local.comm);
+        if (op.code != TUTTI_OK) return op.code;
+        const Call call{row, local.rank, step, op.value, buffers.send, buffers.recv, local.comm, call_options(), works};
         if (const tutti_code each = program.launch(call); each != TUTTI_OK) return each;
       }
       return TUTTI_OK;

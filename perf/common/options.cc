@@ -132,10 +132,6 @@ void Parser::take_op() {
     options_.ops = all_ops();
     return;
   }
-  if (name == "mulsum") {
-    fail("op mulsum is not available yet in this version of Tutti");
-    return;
-  }
   for (const NamedOp& op : named_ops())
     if (op.name == name) {
       options_.ops = {op};
@@ -267,9 +263,9 @@ const std::vector<NamedType>& named_types() {
 }
 
 const std::vector<NamedOp>& named_ops() {
-  static const std::vector<NamedOp> ops = {{"sum", TUTTI_SUM}, {"prod", TUTTI_PROD}, {"max", TUTTI_MAX},
-                                           {"min", TUTTI_MIN}, {"avg", TUTTI_AVG},   {"band", TUTTI_BAND},
-                                           {"bor", TUTTI_BOR}, {"bxor", TUTTI_BXOR}};
+  static const std::vector<NamedOp> ops = {{"sum", TUTTI_SUM},   {"prod", TUTTI_PROD}, {"max", TUTTI_MAX},
+                                           {"min", TUTTI_MIN},   {"avg", TUTTI_AVG},   {"mulsum", TUTTI_SUM, true},
+                                           {"band", TUTTI_BAND}, {"bor", TUTTI_BOR},   {"bxor", TUTTI_BXOR}};
   return ops;
 }
 
@@ -360,7 +356,7 @@ sizes
 what is run
   -d,--datatype TYPE         int8 uint8 int32 uint32 int64 uint64 half float double bfloat16 f8e4m3 f8e5m2
                              bool, all but bool: all (float)
-  -o,--op OP                 sum prod max min avg band bor bxor, all but the last three: all (sum)
+  -o,--op OP                 sum prod max min avg mulsum band bor bxor, all but the last three: all (sum)
   -r,--root RANK             root of broadcast and its kin; -1 or all: each in turn (0)
   -n,--iters N               timed iterations (20)
   -m,--agg_iters N           calls per iteration, in one group (1)

@@ -61,7 +61,7 @@ constexpr int kLimitSeconds = 60;
 
 const std::vector<std::string> kTypes = {"int8", "uint8", "int32",  "uint32",   "int64",  "uint64",
                                          "half", "float", "double", "bfloat16", "f8e4m3", "f8e5m2"};
-const std::vector<std::string> kOps = {"sum", "prod", "max", "min", "avg"};
+const std::vector<std::string> kOps = {"sum", "prod", "max", "min", "avg", "mulsum"};
 
 bool among(const std::string& program, const std::vector<std::string>& list) {
   return std::find(list.begin(), list.end(), program) != list.end();

@@ -111,7 +111,7 @@ TEST(Options, all_types_and_ops_in_order) {
   for (const NamedType& type : options.types) types += type.name + " ";
   for (const NamedOp& op : options.ops) ops += op.name + " ";
   EXPECT_EQ(types, "int8 uint8 int32 uint32 int64 uint64 half float double bfloat16 f8e4m3 f8e5m2 ");
-  EXPECT_EQ(ops, "sum prod max min avg ");
+  EXPECT_EQ(ops, "sum prod max min avg mulsum ");
 }
 
 TEST(Options, unknown_type_or_op_falls_back_with_a_line) {
@@ -127,6 +127,9 @@ TEST(Options, what_nccl_tests_lacks_is_known_by_name) {
   EXPECT_EQ(parse({"-o", "band"}).options.ops[0].op, TUTTI_BAND);
   EXPECT_EQ(parse({"-o", "bor"}).options.ops[0].op, TUTTI_BOR);
   EXPECT_EQ(parse({"-o", "bxor"}).options.ops[0].op, TUTTI_BXOR);
+  const NamedOp mulsum = parse({"-o", "mulsum"}).options.ops[0];
+  EXPECT_EQ(mulsum.op, TUTTI_SUM);
+  EXPECT_TRUE(mulsum.premultiplied);
 }
 
 TEST(Options, pairs_that_mean_nothing) {
@@ -137,7 +140,7 @@ TEST(Options, pairs_that_mean_nothing) {
   EXPECT_EQ(pairs,
             "half band, half bor, half bxor, float band, float bor, float bxor, double band, double bor, double bxor, "
             "bfloat16 band, bfloat16 bor, bfloat16 bxor, f8e4m3 band, f8e4m3 bor, f8e4m3 bxor, f8e5m2 band, f8e5m2 "
-            "bor, f8e5m2 bxor, bool avg, ");
+            "bor, f8e5m2 bxor, bool avg, bool mulsum, ");
 }
 
 struct Refusal {
