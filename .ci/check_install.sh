@@ -15,6 +15,11 @@ cmake --install "$build" --prefix "$work/first" >"$work/install.log"
 mv "$work/first" "$work/prefix"
 prefix=$work/prefix
 
+# Every program that was built is there.
+for program in "$build"/bin/*_perf "$build/bin/tutti"; do
+  [ -x "$prefix/bin/${program##*/}" ] || { echo "${program##*/} is not installed (cmake/TuttiInstall.cmake)" >&2; exit 1; }
+done
+
 cmake -S "$source_folder/examples" -B "$work/cmake" -G Ninja -DCMAKE_PREFIX_PATH="$prefix" >"$work/configure.log" ||
   { cat "$work/configure.log"; exit 1; }
 ninja -C "$work/cmake"

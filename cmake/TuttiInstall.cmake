@@ -3,8 +3,8 @@
 include(CMakePackageConfigHelpers)
 
 set(TUTTI_PROGRAMS
-  tutti-program all_reduce_perf all_gather_perf reduce_scatter_perf broadcast_perf sendrecv_perf hypercube_perf
-  barrier_perf)
+  tutti-program all_gather_perf all_reduce_perf alltoall_perf alltoallv_perf barrier_perf broadcast_perf gather_perf
+  hypercube_perf reduce_perf reduce_scatter_perf scatter_perf sendrecv_perf)
 
 install(TARGETS tutti EXPORT tutti-targets LIBRARY DESTINATION ${CMAKE_INSTALL_LIBDIR})
 install(DIRECTORY ${PROJECT_SOURCE_DIR}/include/tutti DESTINATION ${CMAKE_INSTALL_INCLUDEDIR})

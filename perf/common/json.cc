@@ -105,7 +105,10 @@ std::string json_escape(std::string_view value) {
 void JsonReport::open(const std::string& file, std::string* note) {
   constexpr char kSuffix[] = ".json";
   constexpr size_t kLength = sizeof kSuffix - 1;
-  if (file.size() < kLength || strcasecmp(file.c_str() + file.size() - kLength, kSuffix) != 0) return;
+  if (file.size() < kLength || strcasecmp(file.c_str() + file.size() - kLength, kSuffix) != 0) {
+    if (!file.empty()) *note = "# skipping json output; " + file + " does not end in .json\n";
+    return;
+  }
   std::string path = file;
   for (int attempt = 0;; ++attempt) {
     file_.reset(std::fopen(path.c_str(), "wx"));

@@ -45,7 +45,7 @@ std::string json_escape(std::string_view value);
 class JsonReport {
  public:
   /// Opens FILE, or FILE.0, FILE.1, ... if it exists; `*note` is the line for stdout. A FILE whose name does not end in
-  /// .json (any case) is ignored without a word.
+  /// .json (any case) is not written, as in nccl-tests, and `*note` says so.
   void open(const std::string& file, std::string* note);
   ~JsonReport();
 

@@ -99,7 +99,7 @@ Result<std::string> plan_why_text(const std::string& collective, int ranks, cons
   const int cores = options.cores > 0 ? options.cores : usable_cores();
   const Selector selector(ranks, shared_memory_cost(table, ranks, cores),
                           static_cast<Reproducible>(config.reproducible_index()));
-  const std::string_view forced = config.forced_algorithm(what);
+  const std::string_view forced = forced_row(config, what);
   const auto chosen = selector.choose(what, static_cast<std::uint64_t>(*bytes), forced);
   const LinkCost& link = selector.cost();
   std::string text =

@@ -140,7 +140,7 @@ Status Communicator::bind_kernel(Bindings& bindings, const Call& call) const {
 
 Status Communicator::fill_entry(CallEntry& entry, const Call& call) {
   entry.bytes = bytes_of(call);
-  const std::string_view forced = call.algorithm.empty() ? config_.forced_algorithm(call.what) : call.algorithm;
+  const std::string_view forced = call.algorithm.empty() ? forced_row(config_, call.what) : call.algorithm;
   TUTTI_TRY(row, selector_.choose(call.what, entry.bytes, forced));
   TUTTI_TRY(plan, plans_.get(*row, is_rooted(call.what) ? call.peer : -1));
   entry.plan = plan;

@@ -393,7 +393,7 @@ void Communicator::leave_at_exit() {
 }
 
 std::string Communicator::explain(tutti_collective what, std::uint64_t bytes) {
-  const std::string_view forced = config_.forced_algorithm(what);
+  const std::string_view forced = forced_row(config_, what);
   std::string text = selector_.explain(what, bytes, forced);
   // How the row would be run: the very numbers of a call of that size.
   Call call;

@@ -84,6 +84,16 @@ std::vector<Candidate> Selector::candidates(tutti_collective what, std::uint64_t
   return found;
 }
 
+std::string_view forced_row(const Config& config, tutti_collective what) {
+  const std::string_view name = config.forced_algorithm(what);
+  if (name.empty() || find_algorithm(equal_form(what), name)) return name;
+  // Not this collective's. Named for it alone, or no row at all: choose() says so.
+  const bool bare = config.forced_algorithm(TUTTI_SEND) == name;
+  const auto all = algorithms();
+  const bool known = std::any_of(all.begin(), all.end(), [&](const Algorithm& row) { return row.name == name; });
+  return bare && known ? std::string_view() : name;
+}
+
 Result<const Algorithm*> Selector::choose(tutti_collective what, std::uint64_t bytes, std::string_view forced) const {
   const tutti_collective form = equal_form(what);
   const std::string name(collective_name(what));

@@ -8,6 +8,7 @@
 #include <utility>
 #include <vector>
 
+#include "src/base/config.h"
 #include "src/comm/cost_model.h"
 #include "src/plan/algorithm.h"
 
@@ -26,6 +27,10 @@ struct Candidate {
   double predicted_ns = 0;  ///< predicted.total_ns()
   std::string excluded;     ///< why the row may not run; empty: it may. Nothing is predicted then.
 };
+
+/// The row that the setting `algorithm` asks for, empty: none. A bare name ("ring") counts for every collective that
+/// has such a row, and for all if none has, so that a wrong name is found.
+std::string_view forced_row(const Config& config, tutti_collective what);
 
 class Selector {
  public:

@@ -124,6 +124,21 @@ TEST(Selector, the_hash_of_the_rows_differs_by_ranks_only) {
   EXPECT_NE(selection_hash(8), selection_hash(7));
 }
 
+TEST(Selector, a_bare_name_counts_where_there_is_such_a_row) {
+  Config config;
+  ASSERT_TRUE(config.overlay_text("algorithm=ring").is_ok());
+  EXPECT_EQ(forced_row(config, TUTTI_ALL_REDUCE), "ring");
+  EXPECT_EQ(forced_row(config, TUTTI_ALL_GATHER_V), "ring");
+  EXPECT_EQ(forced_row(config, TUTTI_BARRIER), "");
+  EXPECT_EQ(forced_row(config, TUTTI_GATHER), "");
+  // Nobody's name is everybody's error; so is a wrong name for one collective.
+  ASSERT_TRUE(config.overlay_text("algorithm=rink").is_ok());
+  EXPECT_EQ(forced_row(config, TUTTI_BARRIER), "rink");
+  ASSERT_TRUE(config.overlay_text("algorithm=barrier:ring").is_ok());
+  EXPECT_EQ(forced_row(config, TUTTI_BARRIER), "ring");
+  EXPECT_EQ(forced_row(config, TUTTI_ALL_REDUCE), "");
+}
+
 TEST(Selector, reproducible_reductions_keep_one_tree_at_all_sizes) {
   for (const Reproducible level : {Reproducible::l2, Reproducible::l4})
     for (const tutti_collective what : {TUTTI_ALL_REDUCE, TUTTI_REDUCE_SCATTER, TUTTI_REDUCE, TUTTI_REDUCE_SCATTER_V})
