@@ -127,11 +127,13 @@ TEST_F(JsonReportTest, never_overwrites) {
   EXPECT_EQ(note, "# Writing JSON output to " + file + ".1\n");
 }
 
-TEST_F(JsonReportTest, other_suffixes_are_ignored_and_bad_folders_said) {
+TEST_F(JsonReportTest, other_suffixes_and_bad_folders_are_said) {
   std::string note;
   JsonReport report;
-  report.open(folder_ + "/out.txt", &note);
+  report.open("", &note);
   EXPECT_EQ(note, "");
+  report.open(folder_ + "/out.txt", &note);
+  EXPECT_EQ(note, "# skipping json output; " + folder_ + "/out.txt does not end in .json\n");
   report.open("/nowhere/at/all/out.JSON", &note);
   EXPECT_EQ(note, "# skipping json output; /nowhere/at/all/out.JSON not accessible\n");
   report.start(100, {}, nullptr);  // no file: nothing happens
