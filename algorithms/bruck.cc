@@ -129,7 +129,8 @@ RowCost cost_bruck_all_to_all(int ranks) {
   double rounds = 0, messages = 0;
   for (int hop = 1; hop < ranks; hop *= 2) {
     const std::size_t blocks = distances_with(hop, ranks).size();
-    rounds += static_cast<double>((blocks + kBatch - 1) / kBatch);
+    const std::size_t batches = (blocks + kBatch - 1) / kBatch;
+    rounds += static_cast<double>(batches);
     messages += static_cast<double>(blocks);
   }
   return {.rounds = rounds, .sent = messages / ranks, .reduced = 0, .messages = messages};
