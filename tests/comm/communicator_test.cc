@@ -146,7 +146,7 @@ TEST(EngineManners, issuing_does_not_wait_for_other_operations_to_end) {
 TEST(Records, all_to_all_v_has_its_own_size) {
   spawn(2, [](Rank comm) {
     std::vector<std::uint8_t> in(100, 1), out(100);
-    for (const std::uint64_t count : {3, 40}) {
+    for (const std::uint64_t count : {std::uint64_t{3}, std::uint64_t{40}}) {
       const std::uint64_t counts[] = {count, count};
       Call call;
       call.what = TUTTI_ALL_TO_ALL_V;

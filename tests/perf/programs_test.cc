@@ -13,7 +13,7 @@ namespace tutti::perf {
 namespace {
 
 // Positions of words in a row of the table.
-constexpr size_t kSize = 0, kCount = 1, kType = 2, kOp = 3, kRoot = 4, kWrong = 8, kWrongInPlace = 12;
+constexpr size_t kSize = 0, kCount = 1, kOp = 3, kRoot = 4, kWrong = 8, kWrongInPlace = 12;
 
 void expect_clean(const ProgramRun& run) {
   EXPECT_EQ(run.exit_code, 0) << run.output << run.error;
