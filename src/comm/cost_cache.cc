@@ -168,6 +168,7 @@ Result<CostTable> parse_cost_table(std::string_view text, CostTableUse use) {
   if (values["hash"] != hexadecimal(table.hash()))
     return damaged("its hash is " + hexadecimal(table.hash()) + ", written is \"" + std::string(values["hash"]) + "\"");
   table.origin = std::string(values["origin"]);
+  if (table.origin.empty()) return damaged("its origin is missing");
   return table;
 }
 
