@@ -73,8 +73,8 @@ struct Program {
   bool has_root = false;       // -r counts, and the root is printed
   const char* no_op = "none";  // redop column without an op
   bool check_in_place = true;
-  bool has_in_place = true;                    // false: the in-place half of a row repeats the call out of place
-  std::optional<tutti_collective> collective;  // for explain
+  bool has_in_place = true;                      // false: the in-place half of a row repeats the call out of place
+  std::optional<tutti_collective> collective{};  // for explain
 
   Operands (*operands)(uint64_t count, size_t element_bytes, int ranks) = nullptr;
   Layout (*send_layout)(const Row& row, int rank) = nullptr;  // what a rank gives
@@ -105,6 +105,21 @@ inline uint64_t block_of(uint64_t count, size_t element_bytes, int ranks) {
   return count / static_cast<uint64_t>(ranks) / unit * unit;
 }
 
+/// All ranks hold as much as the size says.
+inline Operands whole_operands(uint64_t count, size_t, int) { return {count, count, count, 0, 0}; }
+
+/// Every rank gives its block and some get all of them; in place, it lies where it belongs among them.
+inline Operands gathering_operands(uint64_t count, size_t element_bytes, int ranks) {
+  const uint64_t block = block_of(count, element_bytes, ranks);
+  return {block, block * static_cast<uint64_t>(ranks), block, block, 0};
+}
+
+/// Backwards: some give all blocks, every rank gets its own.
+inline Operands scattering_operands(uint64_t count, size_t element_bytes, int ranks) {
+  const uint64_t block = block_of(count, element_bytes, ranks);
+  return {block * static_cast<uint64_t>(ranks), block, block, 0, block};
+}
+
 /// `bytes` moved in `seconds`, and the share of it that crosses the links of a rank.
 inline Bandwidth bandwidth_of(double bytes, double seconds, double bus_factor) {
   const double rate = bytes / 1e9 / seconds;
@@ -113,6 +128,13 @@ inline Bandwidth bandwidth_of(double bytes, double seconds, double bus_factor) {
 
 inline double bytes_of(const Row& row) {
   return static_cast<double>(row.operands.param) * static_cast<double>(row.element_bytes);
+}
+
+inline Bandwidth plain_bandwidth(const Row& row, double seconds) { return bandwidth_of(bytes_of(row), seconds, 1); }
+
+/// Of all ranks' blocks, of which a rank's own crosses no link.
+inline Bandwidth block_bandwidth(const Row& row, double seconds) {
+  return bandwidth_of(bytes_of(row) * row.ranks, seconds, static_cast<double>(row.ranks - 1) / row.ranks);
 }
 
 inline Segment copy_segment(uint64_t count, uint64_t seed, int rank) {
@@ -142,6 +164,14 @@ inline Segment reduce_segment(const Row& row, Pattern pattern, uint64_t count, i
   segment.op = row.op;
   segment.premultiplied = row.premultiplied;
   return segment;
+}
+
+/// What a rank sends where data only move.
+inline Layout own_layout(const Row& row, int rank) { return {copy_segment(row.operands.send, row.seed, rank)}; }
+
+/// What a rank sends into a reduction.
+inline Layout reduce_input_layout(const Row& row, int rank) {
+  return {reduce_segment(row, Pattern::reduce_input, row.operands.send, rank)};
 }
 
 }  // namespace tutti::perf

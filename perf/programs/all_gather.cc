@@ -6,11 +6,6 @@ namespace {
 
 uint64_t rank_seed(const Row& row, int rank) { return 33 * row.seed + static_cast<uint64_t>(rank); }
 
-Operands operands(uint64_t count, size_t element_bytes, int ranks) {
-  const uint64_t block = block_of(count, element_bytes, ranks);
-  return {block, block * static_cast<uint64_t>(ranks), block, block, 0};
-}
-
 Layout send_layout(const Row& row, int rank) { return {copy_segment(row.operands.send, rank_seed(row, rank), 0)}; }
 
 Layout recv_layout(const Row& row, int) {
@@ -25,27 +20,19 @@ tutti_code launch(const Call& call) {
                           call.work());
 }
 
-Bandwidth bandwidth(const Row& row, double seconds) {
-  return bandwidth_of(bytes_of(row) * row.ranks, seconds, static_cast<double>(row.ranks - 1) / row.ranks);
-}
-
-Program make_program() {
-  Program program;
-  program.name = "all_gather_perf";
-  program.operation = "all_gather";
-  program.collective = TUTTI_ALL_GATHER;
-  program.operands = operands;
-  program.send_layout = send_layout;
-  program.recv_layout = recv_layout;
-  program.launch = launch;
-  program.bandwidth = bandwidth;
-  return program;
-}
-
 }  // namespace
 
 const Program& this_program() {
-  static const Program program = make_program();
+  static const Program program{
+      .name = "all_gather_perf",
+      .operation = "all_gather",
+      .collective = TUTTI_ALL_GATHER,
+      .operands = gathering_operands,
+      .send_layout = send_layout,
+      .recv_layout = recv_layout,
+      .launch = launch,
+      .bandwidth = block_bandwidth,
+  };
   return program;
 }
 

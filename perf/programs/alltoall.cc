@@ -9,8 +9,6 @@ Operands operands(uint64_t count, size_t element_bytes, int ranks) {
   return {block * static_cast<uint64_t>(ranks), block * static_cast<uint64_t>(ranks), block, 0, 0};
 }
 
-Layout send_layout(const Row& row, int rank) { return {copy_segment(row.operands.send, row.seed, rank)}; }
-
 /// Block k is what rank k holds for this rank.
 Layout recv_layout(const Row& row, int rank) {
   Layout layout;
@@ -26,29 +24,21 @@ tutti_code launch(const Call& call) {
                           call.work());
 }
 
-Bandwidth bandwidth(const Row& row, double seconds) {
-  return bandwidth_of(bytes_of(row) * row.ranks, seconds, static_cast<double>(row.ranks - 1) / row.ranks);
-}
-
-Program make_program() {
-  Program program;
-  program.name = "alltoall_perf";
-  program.operation = "all_to_all";
-  program.check_in_place = false;
-  program.has_in_place = false;
-  program.collective = TUTTI_ALL_TO_ALL;
-  program.operands = operands;
-  program.send_layout = send_layout;
-  program.recv_layout = recv_layout;
-  program.launch = launch;
-  program.bandwidth = bandwidth;
-  return program;
-}
-
 }  // namespace
 
 const Program& this_program() {
-  static const Program program = make_program();
+  static const Program program{
+      .name = "alltoall_perf",
+      .operation = "all_to_all",
+      .check_in_place = false,
+      .has_in_place = false,
+      .collective = TUTTI_ALL_TO_ALL,
+      .operands = operands,
+      .send_layout = own_layout,
+      .recv_layout = recv_layout,
+      .launch = launch,
+      .bandwidth = block_bandwidth,
+  };
   return program;
 }
 

@@ -99,27 +99,23 @@ std::string summary(const Row& row, double seconds) {
   return setup().summary ? traffic().summary(row.ranks, total_bytes(row), seconds) : "";
 }
 
-Program make_program() {
-  Program program;
-  program.name = "alltoallv_perf";
-  program.operation = "all_to_all_v";
-  program.check_in_place = false;
-  program.has_in_place = false;
-  program.collective = TUTTI_ALL_TO_ALL_V;
-  program.operands = operands;
-  program.send_layout = send_layout;
-  program.recv_layout = recv_layout;
-  program.launch = launch;
-  program.bandwidth = bandwidth;
-  program.configure = configure;
-  program.summary = summary;
-  return program;
-}
-
 }  // namespace
 
 const Program& this_program() {
-  static const Program program = make_program();
+  static const Program program{
+      .name = "alltoallv_perf",
+      .operation = "all_to_all_v",
+      .check_in_place = false,
+      .has_in_place = false,
+      .collective = TUTTI_ALL_TO_ALL_V,
+      .operands = operands,
+      .send_layout = send_layout,
+      .recv_layout = recv_layout,
+      .launch = launch,
+      .bandwidth = bandwidth,
+      .configure = configure,
+      .summary = summary,
+  };
   return program;
 }
 

@@ -95,19 +95,15 @@ ExitCode run(Worker& worker) {
   return result.out_of_bounds > 0 ? ExitCode::wrong_data : ExitCode::ok;
 }
 
-Program make_program() {
-  Program program;
-  program.name = "barrier_perf";
-  program.operation = "barrier";
-  program.collective = TUTTI_BARRIER;
-  program.run = run;
-  return program;
-}
-
 }  // namespace
 
 const Program& this_program() {
-  static const Program program = make_program();
+  static const Program program{
+      .name = "barrier_perf",
+      .operation = "barrier",
+      .collective = TUTTI_BARRIER,
+      .run = run,
+  };
   return program;
 }
 

@@ -4,8 +4,6 @@
 namespace tutti::perf {
 namespace {
 
-Operands operands(uint64_t count, size_t, int) { return {count, count, count, 0, 0}; }
-
 /// Ranks other than the root hold zeros, so that a broadcast that does nothing is found in place as well.
 Layout send_layout(const Row& row, int rank) {
   Segment segment = copy_segment(row.operands.send, row.seed, row.root);
@@ -20,26 +18,20 @@ tutti_code launch(const Call& call) {
                          call.options, call.work());
 }
 
-Bandwidth bandwidth(const Row& row, double seconds) { return bandwidth_of(bytes_of(row), seconds, 1); }
-
-Program make_program() {
-  Program program;
-  program.name = "broadcast_perf";
-  program.operation = "broadcast";
-  program.has_root = true;
-  program.collective = TUTTI_BROADCAST;
-  program.operands = operands;
-  program.send_layout = send_layout;
-  program.recv_layout = recv_layout;
-  program.launch = launch;
-  program.bandwidth = bandwidth;
-  return program;
-}
-
 }  // namespace
 
 const Program& this_program() {
-  static const Program program = make_program();
+  static const Program program{
+      .name = "broadcast_perf",
+      .operation = "broadcast",
+      .has_root = true,
+      .collective = TUTTI_BROADCAST,
+      .operands = whole_operands,
+      .send_layout = send_layout,
+      .recv_layout = recv_layout,
+      .launch = launch,
+      .bandwidth = plain_bandwidth,
+  };
   return program;
 }
 

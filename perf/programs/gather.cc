@@ -4,13 +4,6 @@
 namespace tutti::perf {
 namespace {
 
-Operands operands(uint64_t count, size_t element_bytes, int ranks) {
-  const uint64_t block = block_of(count, element_bytes, ranks);
-  return {block, block * static_cast<uint64_t>(ranks), block, block, 0};
-}
-
-Layout send_layout(const Row& row, int rank) { return {copy_segment(row.operands.send, row.seed, rank)}; }
-
 /// Ranks other than the root must find their receive buffer as it was; in place, their own block is in it.
 Layout recv_layout(const Row& row, int rank) {
   const uint64_t block = row.operands.send;
@@ -27,28 +20,20 @@ tutti_code launch(const Call& call) {
                       call.options, call.work());
 }
 
-Bandwidth bandwidth(const Row& row, double seconds) {
-  return bandwidth_of(bytes_of(row) * row.ranks, seconds, static_cast<double>(row.ranks - 1) / row.ranks);
-}
-
-Program make_program() {
-  Program program;
-  program.name = "gather_perf";
-  program.operation = "gather";
-  program.has_root = true;
-  program.collective = TUTTI_GATHER;
-  program.operands = operands;
-  program.send_layout = send_layout;
-  program.recv_layout = recv_layout;
-  program.launch = launch;
-  program.bandwidth = bandwidth;
-  return program;
-}
-
 }  // namespace
 
 const Program& this_program() {
-  static const Program program = make_program();
+  static const Program program{
+      .name = "gather_perf",
+      .operation = "gather",
+      .has_root = true,
+      .collective = TUTTI_GATHER,
+      .operands = gathering_operands,
+      .send_layout = own_layout,
+      .recv_layout = recv_layout,
+      .launch = launch,
+      .bandwidth = block_bandwidth,
+  };
   return program;
 }
 

@@ -17,11 +17,6 @@ namespace {
 
 uint64_t rank_seed(const Row& row, int rank) { return 33 * row.seed + static_cast<uint64_t>(rank); }
 
-Operands operands(uint64_t count, size_t element_bytes, int ranks) {
-  const uint64_t block = block_of(count, element_bytes, ranks);
-  return {block, block * static_cast<uint64_t>(ranks), block, block, 0};
-}
-
 Layout send_layout(const Row& row, int rank) { return {copy_segment(row.operands.send, rank_seed(row, rank), 0)}; }
 
 Layout recv_layout(const Row& row, int) {
@@ -68,25 +63,21 @@ std::string skip(int ranks) {
   return "nRanks " + std::to_string(ranks) + " is not a power of 2, skipping";
 }
 
-Program make_program() {
-  Program program;
-  program.name = "hypercube_perf";
-  program.operation = "hypercube exchange";
-  program.no_op = "";
-  program.operands = operands;
-  program.send_layout = send_layout;
-  program.recv_layout = recv_layout;
-  program.launch = launch;
-  program.bandwidth = bandwidth;
-  program.steps = steps;
-  program.skip = skip;
-  return program;
-}
-
 }  // namespace
 
 const Program& this_program() {
-  static const Program program = make_program();
+  static const Program program{
+      .name = "hypercube_perf",
+      .operation = "hypercube exchange",
+      .no_op = "",
+      .operands = gathering_operands,
+      .send_layout = send_layout,
+      .recv_layout = recv_layout,
+      .launch = launch,
+      .bandwidth = bandwidth,
+      .steps = steps,
+      .skip = skip,
+  };
   return program;
 }
 

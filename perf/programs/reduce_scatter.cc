@@ -4,15 +4,6 @@
 namespace tutti::perf {
 namespace {
 
-Operands operands(uint64_t count, size_t element_bytes, int ranks) {
-  const uint64_t block = block_of(count, element_bytes, ranks);
-  return {block * static_cast<uint64_t>(ranks), block, block, 0, block};
-}
-
-Layout send_layout(const Row& row, int rank) {
-  return {reduce_segment(row, Pattern::reduce_input, row.operands.send, rank)};
-}
-
 Layout recv_layout(const Row& row, int rank) {
   Segment block = reduce_segment(row, Pattern::reduce_expected, row.operands.recv, rank);
   block.first_index = row.operands.recv * static_cast<uint64_t>(rank);
@@ -24,28 +15,20 @@ tutti_code launch(const Call& call) {
                               call.options, call.work());
 }
 
-Bandwidth bandwidth(const Row& row, double seconds) {
-  return bandwidth_of(bytes_of(row) * row.ranks, seconds, static_cast<double>(row.ranks - 1) / row.ranks);
-}
-
-Program make_program() {
-  Program program;
-  program.name = "reduce_scatter_perf";
-  program.operation = "reduce_scatter";
-  program.has_op = true;
-  program.collective = TUTTI_REDUCE_SCATTER;
-  program.operands = operands;
-  program.send_layout = send_layout;
-  program.recv_layout = recv_layout;
-  program.launch = launch;
-  program.bandwidth = bandwidth;
-  return program;
-}
-
 }  // namespace
 
 const Program& this_program() {
-  static const Program program = make_program();
+  static const Program program{
+      .name = "reduce_scatter_perf",
+      .operation = "reduce_scatter",
+      .has_op = true,
+      .collective = TUTTI_REDUCE_SCATTER,
+      .operands = scattering_operands,
+      .send_layout = reduce_input_layout,
+      .recv_layout = recv_layout,
+      .launch = launch,
+      .bandwidth = block_bandwidth,
+  };
   return program;
 }
 

@@ -4,11 +4,6 @@
 namespace tutti::perf {
 namespace {
 
-Operands operands(uint64_t count, size_t element_bytes, int ranks) {
-  const uint64_t block = block_of(count, element_bytes, ranks);
-  return {block * static_cast<uint64_t>(ranks), block, block, 0, block};
-}
-
 /// Ranks other than the root hold zeros, so that a scatter that does nothing is found in place as well.
 Layout send_layout(const Row& row, int rank) {
   Segment segment = copy_segment(row.operands.send, row.seed, row.root);
@@ -27,28 +22,20 @@ tutti_code launch(const Call& call) {
                        call.options, call.work());
 }
 
-Bandwidth bandwidth(const Row& row, double seconds) {
-  return bandwidth_of(bytes_of(row) * row.ranks, seconds, static_cast<double>(row.ranks - 1) / row.ranks);
-}
-
-Program make_program() {
-  Program program;
-  program.name = "scatter_perf";
-  program.operation = "scatter";
-  program.has_root = true;
-  program.collective = TUTTI_SCATTER;
-  program.operands = operands;
-  program.send_layout = send_layout;
-  program.recv_layout = recv_layout;
-  program.launch = launch;
-  program.bandwidth = bandwidth;
-  return program;
-}
-
 }  // namespace
 
 const Program& this_program() {
-  static const Program program = make_program();
+  static const Program program{
+      .name = "scatter_perf",
+      .operation = "scatter",
+      .has_root = true,
+      .collective = TUTTI_SCATTER,
+      .operands = scattering_operands,
+      .send_layout = send_layout,
+      .recv_layout = recv_layout,
+      .launch = launch,
+      .bandwidth = block_bandwidth,
+  };
   return program;
 }
 

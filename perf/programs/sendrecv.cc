@@ -7,10 +7,6 @@ namespace {
 
 int previous(const Row& row, int rank) { return (rank + row.ranks - 1) % row.ranks; }
 
-Operands operands(uint64_t count, size_t, int) { return {count, count, count, 0, 0}; }
-
-Layout send_layout(const Row& row, int rank) { return {copy_segment(row.operands.send, row.seed, rank)}; }
-
 Layout recv_layout(const Row& row, int rank) {
   return {copy_segment(row.operands.recv, row.seed, previous(row, rank))};
 }
@@ -29,26 +25,21 @@ tutti_code launch(const Call& call) {
   return code != TUTTI_OK ? code : end;
 }
 
-Bandwidth bandwidth(const Row& row, double seconds) { return bandwidth_of(bytes_of(row), seconds, 1); }
-
-Program make_program() {
-  Program program;
-  program.name = "sendrecv_perf";
-  program.operation = "send and receive";
-  program.has_op = true;  // nccl-tests loops over operators here too, without an effect
-  program.check_in_place = false;
-  program.operands = operands;
-  program.send_layout = send_layout;
-  program.recv_layout = recv_layout;
-  program.launch = launch;
-  program.bandwidth = bandwidth;
-  return program;
-}
-
 }  // namespace
 
 const Program& this_program() {
-  static const Program program = make_program();
+  static const Program program{
+      .name = "sendrecv_perf",
+      .operation = "send and receive",
+      // nccl-tests loops over operators here too, without an effect
+      .has_op = true,
+      .check_in_place = false,
+      .operands = whole_operands,
+      .send_layout = own_layout,
+      .recv_layout = recv_layout,
+      .launch = launch,
+      .bandwidth = plain_bandwidth,
+  };
   return program;
 }
 

@@ -8,10 +8,6 @@ namespace {
 
 constexpr uint64_t kElement = 5;
 
-Operands operands(uint64_t count, size_t, int) { return {count, count, count, 0, 0}; }
-Layout send_layout(const Row& row, int rank) {
-  return {reduce_segment(row, Pattern::reduce_input, row.operands.send, rank)};
-}
 Layout recv_layout(const Row& row, int) {
   return {reduce_segment(row, Pattern::reduce_expected, row.operands.recv, 0)};
 }
@@ -27,25 +23,19 @@ tutti_code launch(const Call& call) {
   return code;
 }
 
-Bandwidth bandwidth(const Row& row, double seconds) { return bandwidth_of(bytes_of(row), seconds, 1); }
-
-Program make_program() {
-  Program program;
-  program.name = "wrong_data_perf";
-  program.operation = "broken all_reduce";
-  program.has_op = true;
-  program.operands = operands;
-  program.send_layout = send_layout;
-  program.recv_layout = recv_layout;
-  program.launch = launch;
-  program.bandwidth = bandwidth;
-  return program;
-}
-
 }  // namespace
 
 const Program& this_program() {
-  static const Program program = make_program();
+  static const Program program{
+      .name = "wrong_data_perf",
+      .operation = "broken all_reduce",
+      .has_op = true,
+      .operands = whole_operands,
+      .send_layout = reduce_input_layout,
+      .recv_layout = recv_layout,
+      .launch = launch,
+      .bandwidth = plain_bandwidth,
+  };
   return program;
 }
 
