@@ -286,102 +286,71 @@ tutti_code tutti_comm_status(tutti_comm* comm) {
 
 tutti_code tutti_all_gather(const void* in, void* out, uint64_t count, tutti_dtype type, tutti_comm* comm,
                             const tutti_call* call, tutti_work** work) {
-  return guarded([&] {
-    Call arguments{TUTTI_ALL_GATHER, type, TUTTI_SUM, -1, count, in, out, 0, 0, 0, {}};
-    return operate(comm, arguments, call, nullptr, work);
-  });
+  return run(comm, {TUTTI_ALL_GATHER, type, TUTTI_SUM, -1, count, in, out, 0, 0, 0, {}}, call, work);
 }
 
 tutti_code tutti_reduce_scatter(const void* in, void* out, uint64_t count, tutti_dtype type, tutti_op op,
                                 tutti_comm* comm, const tutti_call* call, tutti_work** work) {
-  return guarded([&] {
-    Call arguments{TUTTI_REDUCE_SCATTER, type, op, -1, count, in, out, 0, 0, 0, {}};
-    return operate(comm, arguments, call, nullptr, work);
-  });
+  return run(comm, {TUTTI_REDUCE_SCATTER, type, op, -1, count, in, out, 0, 0, 0, {}}, call, work);
 }
 
 tutti_code tutti_broadcast(const void* in, void* out, uint64_t count, tutti_dtype type, int root, tutti_comm* comm,
                            const tutti_call* call, tutti_work** work) {
-  return guarded([&] {
-    Call arguments{TUTTI_BROADCAST, type, TUTTI_SUM, root, count, in, out, 0, 0, 0, {}};
-    return operate(comm, arguments, call, nullptr, work);
-  });
+  return run(comm, {TUTTI_BROADCAST, type, TUTTI_SUM, root, count, in, out, 0, 0, 0, {}}, call, work);
 }
 
 tutti_code tutti_reduce(const void* in, void* out, uint64_t count, tutti_dtype type, tutti_op op, int root,
                         tutti_comm* comm, const tutti_call* call, tutti_work** work) {
-  return guarded([&] {
-    Call arguments{TUTTI_REDUCE, type, op, root, count, in, out, 0, 0, 0, {}};
-    return operate(comm, arguments, call, nullptr, work);
-  });
+  return run(comm, {TUTTI_REDUCE, type, op, root, count, in, out, 0, 0, 0, {}}, call, work);
 }
 
 tutti_code tutti_gather(const void* in, void* out, uint64_t count, tutti_dtype type, int root, tutti_comm* comm,
                         const tutti_call* call, tutti_work** work) {
-  return guarded([&] {
-    Call arguments{TUTTI_GATHER, type, TUTTI_SUM, root, count, in, out, 0, 0, 0, {}};
-    return operate(comm, arguments, call, nullptr, work);
-  });
+  return run(comm, {TUTTI_GATHER, type, TUTTI_SUM, root, count, in, out, 0, 0, 0, {}}, call, work);
 }
 
 tutti_code tutti_scatter(const void* in, void* out, uint64_t count, tutti_dtype type, int root, tutti_comm* comm,
                          const tutti_call* call, tutti_work** work) {
-  return guarded([&] {
-    Call arguments{TUTTI_SCATTER, type, TUTTI_SUM, root, count, in, out, 0, 0, 0, {}};
-    return operate(comm, arguments, call, nullptr, work);
-  });
+  return run(comm, {TUTTI_SCATTER, type, TUTTI_SUM, root, count, in, out, 0, 0, 0, {}}, call, work);
 }
 
 tutti_code tutti_all_to_all(const void* in, void* out, uint64_t count, tutti_dtype type, tutti_comm* comm,
                             const tutti_call* call, tutti_work** work) {
-  return guarded([&] {
-    Call arguments{TUTTI_ALL_TO_ALL, type, TUTTI_SUM, -1, count, in, out, 0, 0, 0, {}};
-    return operate(comm, arguments, call, nullptr, work);
-  });
+  return run(comm, {TUTTI_ALL_TO_ALL, type, TUTTI_SUM, -1, count, in, out, 0, 0, 0, {}}, call, work);
 }
 
 tutti_code tutti_all_gather_v(const void* in, void* out, const uint64_t* counts, const uint64_t* displacements,
                               tutti_dtype type, tutti_comm* comm, const tutti_call* call, tutti_work** work) {
-  return guarded([&] {
-    Call arguments{TUTTI_ALL_GATHER_V, type, TUTTI_SUM, -1, 0, in, out, 0, 0, 0, {}, {counts, displacements}};
-    return operate(comm, arguments, call, nullptr, work);
-  });
+  return run(comm, {TUTTI_ALL_GATHER_V, type, TUTTI_SUM, -1, 0, in, out, 0, 0, 0, {}, {counts, displacements}}, call,
+             work);
 }
 
 tutti_code tutti_reduce_scatter_v(const void* in, void* out, const uint64_t* counts, const uint64_t* displacements,
                                   tutti_dtype type, tutti_op op, tutti_comm* comm, const tutti_call* call,
                                   tutti_work** work) {
-  return guarded([&] {
-    Call arguments{TUTTI_REDUCE_SCATTER_V, type, op, -1, 0, in, out, 0, 0, 0, {}, {counts, displacements}};
-    return operate(comm, arguments, call, nullptr, work);
-  });
+  return run(comm, {TUTTI_REDUCE_SCATTER_V, type, op, -1, 0, in, out, 0, 0, 0, {}, {counts, displacements}}, call,
+             work);
 }
 
 tutti_code tutti_gather_v(const void* in, void* out, const uint64_t* counts, const uint64_t* displacements,
                           tutti_dtype type, int root, tutti_comm* comm, const tutti_call* call, tutti_work** work) {
-  return guarded([&] {
-    Call arguments{TUTTI_GATHER_V, type, TUTTI_SUM, root, 0, in, out, 0, 0, 0, {}, {counts, displacements}};
-    return operate(comm, arguments, call, nullptr, work);
-  });
+  return run(comm, {TUTTI_GATHER_V, type, TUTTI_SUM, root, 0, in, out, 0, 0, 0, {}, {counts, displacements}}, call,
+             work);
 }
 
 tutti_code tutti_scatter_v(const void* in, void* out, const uint64_t* counts, const uint64_t* displacements,
                            tutti_dtype type, int root, tutti_comm* comm, const tutti_call* call, tutti_work** work) {
-  return guarded([&] {
-    Call arguments{TUTTI_SCATTER_V, type, TUTTI_SUM, root, 0, in, out, 0, 0, 0, {}, {counts, displacements}};
-    return operate(comm, arguments, call, nullptr, work);
-  });
+  return run(comm, {TUTTI_SCATTER_V, type, TUTTI_SUM, root, 0, in, out, 0, 0, 0, {}, {counts, displacements}}, call,
+             work);
 }
 
 tutti_code tutti_all_to_all_v(const void* in, const uint64_t* send_counts, const uint64_t* send_displacements,
                               void* out, const uint64_t* recv_counts, const uint64_t* recv_displacements,
                               tutti_dtype type, tutti_comm* comm, const tutti_call* call, tutti_work** work) {
-  return guarded([&] {
-    Call arguments{TUTTI_ALL_TO_ALL_V, type, TUTTI_SUM, -1, 0, in, out, 0, 0, 0, {}};
-    arguments.blocks = {send_counts, send_displacements};
-    arguments.received = {recv_counts, recv_displacements};
-    return operate(comm, arguments, call, nullptr, work);
-  });
+  Call arguments{TUTTI_ALL_TO_ALL_V, type, TUTTI_SUM, -1, 0, in, out, 0, 0, 0, {}};
+  arguments.blocks = {send_counts, send_displacements};
+  arguments.received = {recv_counts, recv_displacements};
+  return run(comm, arguments, call, work);
 }
 
 [[gnu::flatten]] tutti_code tutti_barrier(tutti_comm* comm, const tutti_call* call, tutti_work** work) {
@@ -396,10 +365,7 @@ tutti_code tutti_all_to_all_v(const void* in, const uint64_t* send_counts, const
 
 tutti_code tutti_send(const void* in, uint64_t count, tutti_dtype type, int peer, uint32_t tag, tutti_comm* comm,
                       const tutti_call* call, tutti_work** work) {
-  return guarded([&] {
-    Call arguments{TUTTI_SEND, type, TUTTI_SUM, peer, count, in, nullptr, 0, tag, 0, {}};
-    return operate(comm, arguments, call, nullptr, work);
-  });
+  return run(comm, {TUTTI_SEND, type, TUTTI_SUM, peer, count, in, nullptr, 0, tag, 0, {}}, call, work);
 }
 
 tutti_code tutti_recv(void* out, uint64_t count, tutti_dtype type, int peer, uint32_t tag, tutti_comm* comm,
