@@ -7,49 +7,18 @@
 
 #include <algorithm>
 #include <atomic>
-#include <functional>
 #include <thread>
 #include <vector>
 
-#include "src/comm/group.h"
+#include "tests/comm/thread_ranks.h"
 
 namespace tutti::core {
 namespace {
 
-constexpr std::int64_t kPatienceNs = 60'000'000'000;
-
-tutti_config config_of(const char* settings) {
-  tutti_config config{};
-  config.struct_size = sizeof config;
-  config.name = "test";
-  config.settings = settings;
-  return config;
-}
-
-using Rank = std::unique_ptr<Communicator>;
-
-/// Ranks as threads.
-void spawn(int ranks, const std::function<void(Rank)>& body) {
-  const UniqueIdBytes id = std::move(make_unique_id()).value();
-  const tutti_config config = config_of("timeout=30s;init_timeout=30s");
-  std::vector<std::thread> threads;
-  for (int r = 0; r < ranks; ++r)
-    threads.emplace_back([&, r] {
-      auto made = Communicator::create(id, r, ranks, &config);
-      ASSERT_TRUE(made.is_ok()) << made.status().to_string();
-      body(std::move(*made));
-    });
-  for (std::thread& thread : threads) thread.join();
-}
-
-bool eventually(const std::function<bool()>& condition) {
-  const std::int64_t end = monotonic_ns() + kPatienceNs;
-  while (!condition()) {
-    if (monotonic_ns() > end) return false;
-    std::this_thread::yield();
-  }
-  return true;
-}
+using testing::config_of;
+using testing::eventually;
+using testing::Rank;
+using testing::spawn;
 
 template <class T>
 Call all_reduce(std::vector<T>& data) {

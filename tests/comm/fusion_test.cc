@@ -16,6 +16,7 @@
 namespace tutti::core {
 namespace {
 
+using testing::all_reduce_of;
 using testing::Rank;
 using testing::spawn;
 using testing::TestGroup;
@@ -297,23 +298,14 @@ TEST(Fusion, every_operation_keeps_its_number_times_events_and_status) {
 
 // ---- ranks that do not agree -------------------------------------------------------------------------------------
 
-Call reduce_of(std::vector<std::int32_t>& data) {
-  Call call;
-  call.what = TUTTI_ALL_REDUCE;
-  call.type = TUTTI_INT32;
-  call.count = data.size();
-  call.in = call.out = data.data();
-  return call;
-}
-
 TEST(Fusion, another_grouping_is_a_mismatch_that_names_both_lists) {
   spawn(2, [](Rank comm) {
     std::vector<std::int32_t> a(3), b(5), c(7);
     ASSERT_TRUE(comm->run(Call{}).is_ok());
     TestGroup group;
-    group.add(*comm, reduce_of(a));
-    group.add(*comm, reduce_of(b));
-    if (comm->rank() == 1) group.add(*comm, reduce_of(c));
+    group.add(*comm, all_reduce_of(a));
+    group.add(*comm, all_reduce_of(b));
+    if (comm->rank() == 1) group.add(*comm, all_reduce_of(c));
     const Status status = group.run();
     ASSERT_EQ(status.code(), TUTTI_MISMATCH) << status.to_string();
     const std::string text = status.message();
@@ -335,11 +327,11 @@ TEST(Fusion, a_group_against_single_calls_is_a_mismatch) {
     Status status;
     if (comm->rank() == 0) {
       TestGroup group;
-      group.add(*comm, reduce_of(a));
-      group.add(*comm, reduce_of(b));
+      group.add(*comm, all_reduce_of(a));
+      group.add(*comm, all_reduce_of(b));
       status = group.run();
     } else {
-      status = comm->run(reduce_of(a));
+      status = comm->run(all_reduce_of(a));
     }
     ASSERT_EQ(status.code(), TUTTI_MISMATCH) << status.to_string();
     EXPECT_NE(status.message().find("grouped differently"), std::string::npos) << status.message();
@@ -350,7 +342,7 @@ TEST(Fusion, another_call_inside_a_group_is_named_by_its_number) {
   spawn(2, [](Rank comm) {
     std::vector<std::int32_t> a(3), b(5), c(comm->rank() == 0 ? 7 : 8);
     TestGroup group;
-    for (auto* data : {&a, &b, &c}) group.add(*comm, reduce_of(*data));
+    for (auto* data : {&a, &b, &c}) group.add(*comm, all_reduce_of(*data));
     const Status status = group.run();
     ASSERT_EQ(status.code(), TUTTI_MISMATCH) << status.to_string();
     const std::string text = status.message();
@@ -367,8 +359,8 @@ TEST(Fusion, a_call_that_reads_what_an_earlier_one_writes_is_refused) {
     std::vector<std::int32_t> data(8, 1);
     {
       TestGroup group;
-      group.add(*comm, reduce_of(data));
-      group.add(*comm, reduce_of(data));
+      group.add(*comm, all_reduce_of(data));
+      group.add(*comm, all_reduce_of(data));
       const Status status = group.run();
       EXPECT_EQ(status.code(), TUTTI_INVALID_ARGUMENT) << status.to_string();
       EXPECT_NE(status.message().find("reads memory that an earlier"), std::string::npos) << status.message();
@@ -377,7 +369,7 @@ TEST(Fusion, a_call_that_reads_what_an_earlier_one_writes_is_refused) {
     }
     // Nothing was sent, no number is gone.
     EXPECT_EQ(data, std::vector<std::int32_t>(8, 1));
-    ASSERT_TRUE(comm->run(reduce_of(data)).is_ok());
+    ASSERT_TRUE(comm->run(all_reduce_of(data)).is_ok());
     EXPECT_EQ(data, std::vector<std::int32_t>(8, 2));
   });
 }
@@ -386,7 +378,7 @@ TEST(Fusion, a_call_that_reads_what_an_earlier_one_writes_is_refused) {
 TEST(Fusion, calls_of_different_kinds_may_depend_on_each_other) {
   spawn(2, [](Rank comm) {
     std::vector<std::int32_t> data(8, 1), block(4);
-    Call scatter = reduce_of(data);
+    Call scatter = all_reduce_of(data);
     scatter.what = TUTTI_REDUCE_SCATTER;
     scatter.count = 4;
     scatter.out = block.data();
@@ -406,7 +398,7 @@ TEST(Fusion, calls_of_different_kinds_may_depend_on_each_other) {
 TEST(Fusion, a_later_call_may_overwrite_what_an_earlier_one_reads) {
   spawn(2, [](Rank comm) {
     std::vector<std::int32_t> a(8, 1), b(8, 10), c(8);
-    Call first = reduce_of(a), second = reduce_of(b);
+    Call first = all_reduce_of(a), second = all_reduce_of(b);
     first.out = c.data();
     second.out = a.data();
     TestGroup group;
@@ -424,7 +416,7 @@ TEST(Fusion, the_same_buffer_may_be_gathered_or_broadcast_twice) {
   for (const tutti_collective what : {TUTTI_ALL_GATHER, TUTTI_BROADCAST})
     spawn(3, [&](Rank comm) {
       std::vector<std::int32_t> data(12, comm->rank());
-      Call call = reduce_of(data);
+      Call call = all_reduce_of(data);
       call.what = what;
       if (what == TUTTI_ALL_GATHER) {
         call.count = 4;
@@ -473,8 +465,8 @@ TEST(Fusion, a_withheld_exchange_ends_with_every_operation_failed) {
           return;
         }
         TestGroup group;
-        group.add(*comm, reduce_of(a));
-        group.add(*comm, reduce_of(b));
+        group.add(*comm, all_reduce_of(a));
+        group.add(*comm, all_reduce_of(b));
         EXPECT_EQ(group.run().code(), TUTTI_TIMEOUT);
         for (std::size_t i = 0; i < 2; ++i) {
           EXPECT_EQ(group.operation(i).status().code(), TUTTI_TIMEOUT);

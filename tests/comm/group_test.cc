@@ -11,18 +11,10 @@
 namespace tutti::core {
 namespace {
 
+using testing::all_reduce_of;
 using testing::Rank;
 using testing::spawn;
 using testing::TestGroup;
-
-Call all_reduce(std::vector<std::int32_t>& data) {
-  Call call;
-  call.what = TUTTI_ALL_REDUCE;
-  call.type = TUTTI_INT32;
-  call.count = data.size();
-  call.in = call.out = data.data();
-  return call;
-}
 
 Call transfer(tutti_collective what, int peer, std::vector<std::int32_t>& data) {
   Call call;
@@ -41,7 +33,7 @@ TEST(Group, operations_of_two_communicators_fuse_within_each) {
     const std::uint64_t before = comm->messages_sent(), other_before = other->messages_sent();
     std::vector<std::vector<std::int32_t>> data(8, std::vector<std::int32_t>(5, 1));
     TestGroup group;
-    for (std::size_t i = 0; i < data.size(); ++i) group.add(i % 2 ? *other : *comm, all_reduce(data[i]));
+    for (std::size_t i = 0; i < data.size(); ++i) group.add(i % 2 ? *other : *comm, all_reduce_of(data[i]));
     ASSERT_TRUE(group.run().is_ok());
     for (const auto& each : data) EXPECT_EQ(each, std::vector<std::int32_t>(5, 2));
     EXPECT_EQ(group.operation(0).exchange, pack_exchange(1, 4)) << "operation 0 was the split's";
@@ -55,9 +47,9 @@ TEST(Group, sends_and_receives_between_collectives_do_not_part_them) {
   spawn(2, [](Rank comm) {
     std::vector<std::int32_t> a(3, 1), b(4, 1), out(6, comm->rank()), in(6, -1);
     TestGroup group;
-    group.add(*comm, all_reduce(a));
+    group.add(*comm, all_reduce_of(a));
     group.add(*comm, transfer(TUTTI_RECV, 1 - comm->rank(), in));
-    group.add(*comm, all_reduce(b));
+    group.add(*comm, all_reduce_of(b));
     group.add(*comm, transfer(TUTTI_SEND, 1 - comm->rank(), out));
     ASSERT_TRUE(group.run().is_ok());
     EXPECT_EQ(group.operation(0).exchange, pack_exchange(0, 2));
@@ -104,9 +96,9 @@ TEST(Group, an_error_of_one_communicator_leaves_the_others_alone) {
     if (comm->rank() == 0) other->abort("on purpose");
     ASSERT_TRUE(testing::eventually([&] { return !other->status().is_ok(); }));
     TestGroup group;
-    group.add(*other, all_reduce(b));
-    group.add(*comm, all_reduce(a));
-    group.add(*other, all_reduce(c));
+    group.add(*other, all_reduce_of(b));
+    group.add(*comm, all_reduce_of(a));
+    group.add(*other, all_reduce_of(c));
     EXPECT_EQ(group.run().code(), TUTTI_ABORTED);
     EXPECT_EQ(group.operation(0).status().code(), TUTTI_ABORTED);
     EXPECT_TRUE(group.operation(1).status().is_ok());

@@ -47,6 +47,15 @@ inline bool eventually(const std::function<bool()>& condition) {
   return true;
 }
 
+inline Call all_reduce_of(std::vector<std::int32_t>& data) {
+  Call call;
+  call.what = TUTTI_ALL_REDUCE;
+  call.type = TUTTI_INT32;
+  call.count = data.size();
+  call.in = call.out = data.data();
+  return call;
+}
+
 /// Operations that start together at run(), each with a reference of the test's own.
 class TestGroup {
  public:
