@@ -66,7 +66,7 @@ Status Communicator::run(const Call& call, int* source) {
   if (!point_to_point) operation->number = next_number_++;
   // Nothing waits before it: it becomes the current operation without a detour through the queue.
   if (!point_to_point && queued_.load(std::memory_order_acquire) == 0 && try_drive()) {
-    if (!current_ && queued_.load(std::memory_order_acquire) == 0) {
+    if (!current_ && queued_.load(std::memory_order_acquire) == 0 && !failed_.load(std::memory_order_acquire)) {
       current_ = operation;
       if (!start(*operation)) current_ = nullptr;
     } else {
@@ -144,6 +144,11 @@ bool Communicator::drive_once() {
 
 /// One round over everything that can move. Drive token held.
 bool Communicator::advance() {
+  // A call may have entered just before leave_at_exit() ended everything: the peers' memory is not to be touched now.
+  if (failed_.load(std::memory_order_acquire) && (queued_.load(std::memory_order_acquire) > 0 || current_)) {
+    end_everything(status());
+    return true;
+  }
   bool moved = false;
   if (new_point_to_point_count_.load(std::memory_order_acquire) > 0) {
     while (Operation* fresh = take_point_to_point()) start_point_to_point(fresh);
